@@ -29,7 +29,7 @@ const HEAD_STEP: usize = 512;
 struct Coming {
     adu: BundleAdu,
     payload: Payload,
-    /// Payload bytes before `payload`, which were taken.
+    /// Number of payload bytes that were taken before; they precede `payload`.
     taken: u64,
 }
 impl Coming {
@@ -61,12 +61,17 @@ impl Decoder {
     pub fn has_request(&self) -> bool {
         !self.ready.is_empty()
     }
-    /// Payload bytes announced and received of an incomplete bundle.
+    /// Decodes messages as requests again, because the server refused the subscription.
+    pub fn expect_requests(&mut self) {
+        self.answers = false;
+    }
+    /// Number of payload bytes announced for an incomplete bundle, and of those received; `None` if no bundle is
+    /// incomplete.
     pub fn unfinished(&self) -> Option<(u64, u64)> {
         self.adu.as_ref().map(|coming| (coming.adu.payload_length, coming.taken + coming.payload.len()))
     }
-    /// Takes the payload bytes received so far of an incomplete bundle, if they are at least `least`; its request will
-    /// contain only the later ones.
+    /// Takes the payload bytes of an incomplete bundle that arrived since the last call; `None` if fewer than `least`
+    /// arrived or no bundle is incomplete. The bundle's request will contain only later bytes.
     pub fn take_part(&mut self, least: u64) -> Option<Payload> {
         let coming = self.adu.as_mut().filter(|coming| coming.payload.len() >= least)?;
         // The request's announced length still covers these bytes.
@@ -112,12 +117,13 @@ impl Decoder {
         let message = AapMessage::decode(bytes).map_err(|_| "a message that is no protobuf")?;
         let request = match message.body.ok_or("a message of a kind this node does not serve")? {
             AapBody::Config(config) => {
-                // From here on a subscriber sends only responses.
+                // From here on a subscriber sends only responses, unless it is refused.
                 self.answers = config.is_subscriber;
                 Request::Configure(config)
             }
             AapBody::Adu(adu) => {
-                // Checked before any payload byte is kept: memory is bounded by bytes received.
+                // Checked before any payload byte is kept; memory grows with the bytes received, not with the length
+                // announced.
                 if adu.payload_length > self.payload_max {
                     return Err("a payload larger than this node takes");
                 }
@@ -131,7 +137,7 @@ impl Decoder {
         self.ready.push_back(request);
         Ok(())
     }
-    /// Moves bytes read behind a message into its payload.
+    /// Moves bytes that follow a message in the input into the bundle's payload.
     fn payload_from_input(&mut self) {
         let Some(coming) = &mut self.adu else { return };
         let n = coming.missing().min(self.input.len() as u64) as usize;
@@ -224,5 +230,18 @@ mod tests {
         decoder.feed(out.freeze()).unwrap();
         assert!(matches!(decoder.request(), Some(Request::Configure(_))));
         assert_eq!(decoder.request(), Some(Request::Response(AapStatus::Success)));
+    }
+
+    #[test]
+    fn refused_subscriber_sends_requests() {
+        let mut decoder = Decoder::new(0);
+        for subscribes in [true, false] {
+            let mut out = BytesMut::new();
+            let config = ConnectionConfig { is_subscriber: subscribes, ..Default::default() };
+            proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);
+            decoder.feed(out.freeze()).unwrap();
+            assert!(matches!(decoder.request(), Some(Request::Configure(_))), "{subscribes}");
+            decoder.expect_requests();
+        }
     }
 }

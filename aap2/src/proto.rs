@@ -8,7 +8,7 @@ use prost::Message;
 
 /// First byte sent by the server.
 pub const MAGIC: u8 = 0x2f;
-/// Longest message accepted, bytes, without payload.
+/// Greatest length of a message in bytes, without the payload that follows it.
 pub const MESSAGE_MAX: usize = 64 << 10;
 
 /// A message other than a response.
@@ -59,10 +59,10 @@ pub struct ConnectionConfig {
     /// Endpoint ID to register.
     #[prost(string, tag = "4")]
     pub endpoint_id: String,
-    /// Seconds between keepalives; 0 for none.
+    /// Seconds between keepalives, which the server sends to a subscriber, and a sender to the server; 0 for none.
     #[prost(uint32, tag = "5")]
     pub keepalive_seconds: u32,
-    /// Extension: most deliveries sent before the subscriber answers the first; 0 means 1.
+    /// Extension: greatest number of deliveries that await the subscriber's answer; 0 means 1.
     #[prost(uint32, tag = "1000")]
     pub window: u32,
 }
@@ -87,7 +87,7 @@ pub struct BundleAdu {
     /// Flags of the bundle, see [`adu_flag`].
     #[prost(int32, repeated, tag = "6")]
     pub adu_flags: Vec<i32>,
-    /// Report-to endpoint ID; requests status reports.
+    /// Report-to endpoint ID; unless empty, requests all status reports if `bundle_flags` requests none.
     #[prost(string, tag = "7")]
     pub report_to_eid: String,
     /// Extension: lifetime in ms; 0 means one day.
@@ -96,7 +96,7 @@ pub struct BundleAdu {
     /// Extension: class of service, 1 bulk, 2 normal, 3 expedited; 0 means normal.
     #[prost(uint32, tag = "1001")]
     pub priority: u32,
-    /// Extension: bundle processing control flags requested.
+    /// Extension: requested bundle processing control flags, as numbered in BPv7.
     #[prost(uint64, tag = "1002")]
     pub bundle_flags: u64,
     /// Extension: unreliable transfer allowed (LTP green).
@@ -110,14 +110,14 @@ pub struct BundleAdu {
 pub mod adu_flag {
     /// The payload is an encapsulated bundle (BIBE).
     pub const BPDU: i32 = 1;
-    /// Sent with dispatch rights.
+    /// The sender has µD3TN's right to dispatch bundles.
     pub const WITH_BDM_AUTH: i32 = 2;
     /// The payload is a status report.
     pub const STATUS_REPORT: i32 = 3;
     /// Extension: the bundle may have been delivered before a crash.
     pub const REDELIVERED: i32 = 1000;
 }
-/// Link state, for µD3TN's forwarding table.
+/// State of the link to a neighbour, as µD3TN's forwarding table sends it.
 #[derive(Clone, PartialEq, Message)]
 pub struct LinkNotice {
     /// State: 3 up, 4 down, 5 removed.
@@ -142,7 +142,7 @@ pub struct AapResponse {
     /// Result, one of [`AapStatus`].
     #[prost(enumeration = "AapStatus", tag = "1")]
     pub response_status: i32,
-    /// Identity of the bundle that was sent.
+    /// Identity of the bundle that was sent; `None` if none was sent.
     #[prost(message, optional, tag = "3")]
     pub bundle_headers: Option<BundleHeaders>,
 }

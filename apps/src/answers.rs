@@ -1,30 +1,32 @@
-//! Acknowledges deliveries in groups: both sides then need one system call and one commit for the group.
+//! Acknowledgment of deliveries in groups, each of which costs both sides one system call and one commit.
 
 use crate::client::Client;
 use std::io;
 use std::time::Duration;
 
-/// Counts the deliveries that are not acknowledged yet.
+/// Counter of the deliveries that are not acknowledged yet.
 #[derive(Debug)]
 pub struct Answers {
     waiting: usize,
     most: usize,
 }
 impl Answers {
-    /// Acknowledges in groups of half the subscriber's window, so that the node can send the other half meanwhile.
+    /// Creates a counter for groups of half the subscriber's window, so that the node can send the other half
+    /// meanwhile.
     pub fn new(window: u32) -> Answers {
         Answers { waiting: 0, most: (window as usize / 2).max(1) }
     }
-    /// Counts another delivery. Returns whether to acknowledge now: the group is full, or no further delivery is here.
+    /// Counts another delivery. Returns whether to acknowledge now: the group is full, or no further delivery has
+    /// arrived.
     ///
     /// # Errors
     /// If the connection is lost.
     pub fn add(&mut self, client: &Client) -> io::Result<bool> {
         self.waiting += 1;
-        // A partial group is acknowledged when the node pauses: it may be waiting for just that.
+        // If nothing more has arrived, the node may be waiting for the acknowledgment.
         Ok(self.waiting >= self.most || !client.hears_within(Duration::ZERO)?)
     }
-    /// Acknowledges all deliveries counted.
+    /// Acknowledges all deliveries counted so far.
     ///
     /// # Errors
     /// If the connection is lost.

@@ -1,8 +1,8 @@
-//! Benchmarks of real nodes, each with a baseline measured in the same call: the fastest copy this machine makes
+//! Benchmarks of real nodes, each with a baseline measured in the same call: the fastest copy that this machine makes
 //! without a protocol.
 //!
-//! [`loopback`] measures two nodes, [`forward`] a third one between them (Farlink or another implementation),
-//! [`round_trip`] pings, [`delivery`] deliveries to an application, [`shards`] a node with several owner threads.
+//! [`loopback`] measures two nodes; [`forward`] a node between them, Farlink or another implementation; [`round_trip`]
+//! pings; [`delivery`] deliveries to an application; [`shards`] a node with several owner threads.
 
 pub mod baseline;
 pub mod delivery;

@@ -1,4 +1,4 @@
-//! Blocking AAP2 client, used by the applications of the command line.
+//! Blocking AAP2 client, which the command line's applications use.
 
 use bytes::BytesMut;
 use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu, ConnectionConfig, adu_flag};
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Connection to a node's application interface.
+/// Connection to a node's application socket.
 pub struct Client {
     reader: BufReader<Socket>,
     writer: Socket,
@@ -25,7 +25,7 @@ enum Socket {
     Tcp(TcpStream),
 }
 impl Socket {
-    /// Ends both directions; an error means that the other side was first.
+    /// Ends both directions; errors are ignored, since they mean that the other side has already ended.
     fn shutdown(&self) {
         let _ = match self {
             Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
@@ -61,12 +61,12 @@ impl Write for Socket {
     }
 }
 
-/// A delivered bundle.
+/// Delivered bundle with its whole payload.
 #[derive(Clone, Debug)]
 pub struct DeliveredBundle {
     /// Message that precedes the payload.
     pub adu: BundleAdu,
-    /// Payload, complete.
+    /// Whole payload.
     pub payload: Vec<u8>,
 }
 impl DeliveredBundle {
@@ -76,7 +76,7 @@ impl DeliveredBundle {
     }
 }
 
-/// A bundle under delivery, whose payload is read as it arrives.
+/// Bundle under delivery, whose payload is read as it arrives.
 pub struct ArrivingBundle<'a> {
     /// Message that precedes the payload.
     pub adu: BundleAdu,
@@ -105,7 +105,7 @@ impl Read for ArrivingBundle<'_> {
 /// Reason for the return of [`Client::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadySource {
-    /// Data from the node.
+    /// The node has sent data, or has closed the connection.
     Node,
     /// The other descriptor is readable.
     Other,
@@ -113,9 +113,9 @@ pub enum ReadySource {
     Nothing,
 }
 
-/// Most memory allocated for a payload before its bytes arrive.
+/// Maximum memory allocated for a payload before its bytes arrive.
 const AT_ONCE: u64 = 1 << 20;
-/// Time for the node's welcome message.
+/// Longest wait for the node's welcome message.
 const GREETING: Duration = Duration::from_secs(10);
 
 /// Refuses `host:port` with a port that is out of range.
@@ -148,13 +148,13 @@ impl Client {
     /// Connects to a node's application socket: a path, or `host:port` for TCP.
     ///
     /// # Errors
-    /// If nothing listens there, or does not speak AAP2.
+    /// If nothing listens there, or the peer does not speak AAP2.
     pub fn connect(at: &str) -> io::Result<Client> {
         check_port(at)?;
         let tcp = !at.contains('/') && at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let (read, write) = if tcp {
             let socket = TcpStream::connect(at)?;
-            // Small requests must not wait for acknowledgments.
+            // Nagle's algorithm would delay small requests.
             socket.set_nodelay(true)?;
             (Socket::Tcp(socket.try_clone()?), Socket::Tcp(socket))
         } else {
@@ -169,7 +169,7 @@ impl Client {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => invalid("it sends no message"),
             _ => why,
         })?;
-        // The timeout was for the welcome only.
+        // The timeout was for the welcome message only.
         client.set_read_timeout(None)?;
         Ok(client)
     }
@@ -185,11 +185,12 @@ impl Client {
             _ => Err(invalid("its first message is not a welcome")),
         }
     }
-    /// Endpoint ID of this service (or demux) at the node; an endpoint ID is returned unchanged.
+    /// Endpoint ID of this service (or demux) at the node; returns an endpoint ID unchanged.
     pub fn endpoint(&self, service: &str) -> String {
         endpoint_of(&self.node_id, service)
     }
-    /// Registers at an endpoint: as a sender if `window` is 0, else as a subscriber.
+    /// Registers at an endpoint: as a sender if `window` is 0, else as a subscriber with this window. Connections with
+    /// the same `secret` may share the endpoint.
     ///
     /// # Errors
     /// If the node refuses.
@@ -239,8 +240,8 @@ impl Client {
         adu.payload_length = payload.len() as u64;
         self.send_message(&AapMessage::new(AapBody::Adu(adu)), payload)
     }
-    /// Sends a bundle whose payload is read while it is sent: `head`, then `rest`, `length` bytes in total. `told` is
-    /// called with the number of bytes sent so far.
+    /// Sends a bundle whose payload is read while it is sent: `head`, then `rest`, `length` bytes in total. Calls
+    /// `told` with the number of bytes sent so far.
     ///
     /// # Errors
     /// If the connection is lost, or `rest` cannot be read or ends early; the connection is then unusable.
@@ -251,7 +252,7 @@ impl Client {
         length: u64,
         mut told: impl FnMut(u64),
     ) -> io::Result<()> {
-        // The length goes first: the file must not shrink meanwhile.
+        // The length is sent first, so the file must not shrink meanwhile.
         adu.payload_length = length;
         self.send_message(&AapMessage::new(AapBody::Adu(adu)), head)?;
         let (mut sent, mut buffer) = (head.len() as u64, vec![0; 1 << 20]);
@@ -296,7 +297,7 @@ impl Client {
         }
         Err(invalid("a message length beyond 64 KiB"))
     }
-    /// Waits until data can be read, at most for the timeout set.
+    /// Waits until data can be read, at most for the timeout set; returns whether it can.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -307,7 +308,7 @@ impl Client {
             Err(why) => Err(why),
         }
     }
-    /// Waits for the next delivery, which must be answered by [`Client::taken`]. Keepalives are answered meanwhile.
+    /// Waits for the next delivery, which the caller must answer with [`Client::taken`]. Answers keepalives meanwhile.
     ///
     /// # Errors
     /// If the connection is lost; `WouldBlock` or `TimedOut` after the timeout set.
@@ -317,7 +318,8 @@ impl Client {
         arriving.read_to_end(&mut payload)?;
         Ok(DeliveredBundle { adu: arriving.adu, payload })
     }
-    /// Waits for the next delivery and returns it before its payload has arrived; all of that must be read.
+    /// Waits for the next delivery and returns it before its payload has arrived; the caller must read the whole
+    /// payload.
     ///
     /// # Errors
     /// As for [`Client::delivery`].
@@ -341,7 +343,7 @@ impl Client {
         let status = if taken { AapStatus::Success } else { AapStatus::Error };
         self.send_message(&AapResponse::new(status), &[])
     }
-    /// Accepts this many of the oldest unanswered deliveries, with one write.
+    /// Accepts the oldest unanswered deliveries, this many, with one write.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -350,7 +352,7 @@ impl Client {
         (0..deliveries).for_each(|_| proto::frame(&yes, &mut out));
         self.writer.write_all(&out)
     }
-    /// Waits until data can be read, at most this long, regardless of the timeout set.
+    /// Waits until data can be read, at most for `time`, regardless of the timeout set; returns whether it can.
     ///
     /// # Errors
     /// System call errors.
@@ -361,12 +363,13 @@ impl Client {
         let time = Timespec::try_from(time).ok();
         match poll(&mut [PollFd::new(&self.writer, PollFlags::IN)], time.as_ref()) {
             Ok(ready) => Ok(ready > 0),
-            // A signal ends the wait, so that callers see their stop flags.
+            // A signal ends the wait, so that callers notice their stop flags.
             Err(Errno::INTR) => Ok(false),
             Err(why) => Err(why.into()),
         }
     }
-    /// Waits until data arrives from the node, or `other` is readable, or the time is up.
+    /// Waits until data arrives from the node, `other` is readable, or the time is up (`None` for no limit). If both
+    /// are ready, returns [`ReadySource::Other`].
     ///
     /// # Errors
     /// System call errors.
@@ -391,7 +394,8 @@ impl Client {
             _ => ReadySource::Nothing,
         })
     }
-    /// Limits the time that reads wait. Only safe between messages, as a timeout within one loses its beginning.
+    /// Limits the time for which reads wait. Use it only between messages: a timeout within a message loses its
+    /// beginning.
     ///
     /// # Errors
     /// System call errors.
@@ -401,7 +405,8 @@ impl Client {
             Socket::Tcp(socket) => socket.set_read_timeout(timeout),
         }
     }
-    /// Limits the time that writes wait. After a timeout a message may be incomplete: the connection is unusable.
+    /// Limits the time for which writes wait. A timeout may leave a message incomplete: the connection is then
+    /// unusable.
     ///
     /// # Errors
     /// System call errors.
@@ -415,7 +420,7 @@ impl Client {
     pub fn shutdown(&self) {
         self.writer.shutdown();
     }
-    /// Splits the client: one thread sends, another reads responses.
+    /// Splits the client, so that one thread can send while another reads responses.
     ///
     /// # Errors
     /// System call errors.
@@ -433,7 +438,7 @@ pub struct ClientSender {
     writer: Socket,
 }
 impl ClientSender {
-    /// Sends a bundle; responses arrive at the other half, in order.
+    /// Sends a bundle; the other half receives the responses, in order.
     ///
     /// # Errors
     /// If the connection is lost.

@@ -1,4 +1,4 @@
-//! Monotonic time of applications, counted from the first call.
+//! Monotonic clock of applications, which starts at its first use.
 
 use farlink_base::Instant;
 use std::sync::OnceLock;

@@ -1,10 +1,10 @@
-//! Echo service as an application: replies to each bundle with the same payload.
+//! Echo service as an application: replies to each bundle with a bundle of the same payload.
 
 use crate::{connect, random};
 use farlink_aap2::proto::{BundleAdu, adu_flag};
 use std::time::{Duration, Instant};
 
-/// Replies at these services, at most `rate` times per second each, until the node closes the connection.
+/// Replies at these services, at most `rate` times per second at each, until the node closes the connection.
 ///
 /// # Errors
 /// If the node is not reachable, or a service is in use, e.g. by the node's own echo service.
@@ -25,7 +25,8 @@ pub fn run(at: &str, services: &[String], rate: u32) -> anyhow::Result<()> {
             let mut next = Instant::now();
             loop {
                 let delivered = receiver.delivery()?;
-                // Status reports and anonymous bundles get no reply: there is nobody to send it to, or it could loop.
+                // No reply to anonymous bundles, which have no source, nor to status reports, since it could cause
+                // another.
                 let report = delivered.adu.adu_flags.contains(&adu_flag::STATUS_REPORT);
                 if !report && !matches!(delivered.adu.src_eid.as_str(), "" | "dtn:none" | "ipn:0.0") {
                     std::thread::sleep(next.saturating_duration_since(Instant::now()));

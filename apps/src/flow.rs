@@ -1,4 +1,4 @@
-//! Plain TCP and UDP flows between two hosts, without bundles: background traffic, and baselines of a network.
+//! Plain TCP and UDP flows between two hosts, without bundles: background traffic, or baselines of a network.
 
 use anyhow::{Context, Result};
 use farlink_base::DataRate;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 /// Bytes that a TCP flow writes or reads at once.
 const PIECE: usize = 256 << 10;
-/// Fewest bytes that a flow of limited rate writes at once: a full segment, as smaller ones would be mostly headers.
+/// Minimum bytes that a flow of limited rate writes at once: a full segment, as smaller ones would be mostly headers.
 const PIECE_LEAST: usize = 1448;
 /// Interval at which a wait checks the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
-/// Silence after which a flow of datagrams has ended.
+/// Silence after which a flow of datagrams has ended, and time for which a refused TCP connection is tried again.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Sleeps shorter than this are left out, since they would end too late.
+/// Waits shorter than this are spun, since a sleep would end too late.
 const NAP: Duration = Duration::from_micros(200);
 
 /// Transport of a flow.
@@ -36,30 +36,30 @@ pub enum Transport {
 pub struct FlowOptions {
     /// Address of the receiver.
     pub to: SocketAddr,
-    /// TCP or UDP.
+    /// Transport of the flow.
     pub transport: Transport,
-    /// Payload rate; `None` for as fast as the network takes it.
+    /// Payload rate; `None` for as fast as the network permits.
     pub rate: Option<DataRate>,
-    /// Payload bytes of each datagram, at least 8.
+    /// Payload bytes of each datagram; at least 8 are sent.
     pub datagram: usize,
-    /// Duration of sending, with the time that connecting takes.
+    /// Duration of the flow, the time for connecting included.
     pub duration: Duration,
 }
 
 /// Counters of one end of a flow.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct FlowReport {
-    /// Payload bytes sent or received.
+    /// Number of payload bytes sent or received.
     pub bytes: u64,
-    /// Time from the first byte to the last, s.
+    /// Time from the first byte received to the last; at senders, duration of the flow. In s.
     pub seconds: f64,
-    /// Mean rate in that time, bit/s: at receivers without what arrived first.
+    /// Mean rate in that time, in bit/s; at receivers without the bytes of the first read, which begins the time.
     pub bit_s: f64,
-    /// Datagrams sent or received; 0 for TCP.
+    /// Number of datagrams sent or received; 0 for TCP.
     pub datagrams: u64,
-    /// Datagrams lost: numbers missing below the highest received. 0 at senders.
+    /// Number of datagrams that are missing below the highest number received; 0 at senders.
     pub lost: u64,
-    /// TCP segments sent again; 0 at receivers.
+    /// Number of TCP segments retransmitted; 0 at receivers.
     pub retransmitted: u64,
 }
 
@@ -70,10 +70,10 @@ impl FlowReport {
     }
 }
 
-/// Receives until `stop`, or with `once` until the first flow has ended.
+/// Receives all flows at an address until `stop` is set, or with `once` until the first flow has ended.
 ///
 /// # Errors
-/// If the address cannot be listened at.
+/// If it cannot listen at the address.
 pub fn receive(at: SocketAddr, transport: Transport, once: bool, stop: &Arc<AtomicBool>) -> Result<FlowReport> {
     match transport {
         Transport::Tcp => receive_tcp(at, once, stop),
@@ -82,7 +82,7 @@ pub fn receive(at: SocketAddr, transport: Transport, once: bool, stop: &Arc<Atom
     .with_context(|| format!("receiving at {at}"))
 }
 
-/// Sends for the time given, or until `stop`.
+/// Sends a flow until its duration is over or `stop` is set.
 ///
 /// # Errors
 /// If the receiver cannot be reached.
@@ -94,7 +94,7 @@ pub fn send(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
     .with_context(|| format!("sending to {}", options.to))
 }
 
-/// Counters that connections share: bytes, those of the first delivery, and the first and last time at which any arrived.
+/// Counters that connections share: bytes, bytes of the first read, and monotonic times of the first and the last read.
 #[derive(Default)]
 struct Counters {
     bytes: AtomicU64,
@@ -116,7 +116,7 @@ impl Counters {
     fn report(&self) -> FlowReport {
         let span = self.last_ns.load(Ordering::Relaxed).saturating_sub(self.first_ns.load(Ordering::Relaxed));
         let (bytes, seconds) = (self.bytes.load(Ordering::Relaxed), span as f64 / 1e9);
-        // What arrived first took no part of the time that begins then.
+        // The bytes of the first read arrived before the time begins.
         let later = bytes.saturating_sub(self.first_bytes.load(Ordering::Relaxed));
         let bit_s = FlowReport { bytes: later, ..FlowReport::default() }.timed(seconds).bit_s;
         FlowReport { bytes, seconds, bit_s, ..FlowReport::default() }
@@ -186,7 +186,7 @@ fn receive_udp(at: SocketAddr, once: bool, stop: &AtomicBool) -> Result<FlowRepo
     Ok(FlowReport { datagrams, lost: u64::saturating_sub(next, datagrams), ..counters.report() })
 }
 
-/// Connects within the time of the flow; retries while the receiver may still be starting. `None` after `stop`.
+/// Connects within the duration of the flow; retries while the receiver may still be starting. `None` after `stop`.
 fn connect(to: SocketAddr, pace: &Pace, stop: &AtomicBool) -> Result<Option<TcpStream>> {
     while !stop.load(Ordering::Relaxed) {
         let left = pace.duration.saturating_sub(pace.begun.elapsed());
@@ -218,10 +218,10 @@ fn connect_within(to: SocketAddr, left: Duration, stop: &AtomicBool) -> std::io:
 }
 
 fn send_tcp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
-    // Connecting takes time of the flow: its end is that of the options, and its bytes are due from the beginning.
+    // The flow's time begins before connecting: it ends on time, and bytes are due from the beginning.
     let mut pace = Pace::new(options.rate, options.duration);
     let Some(mut connection) = connect(options.to, &pace, stop)? else { return Ok(FlowReport::default()) };
-    // A network that takes nothing must not keep a sender beyond its time.
+    // A network that accepts nothing must not keep a sender beyond its time.
     connection.set_write_timeout(Some(LOOK))?;
     connection.set_read_timeout(Some(LOOK))?;
     let piece = vec![0; options.rate.map_or(PIECE, |rate| (rate.0 as usize / 8000).clamp(PIECE_LEAST, PIECE))];
@@ -237,7 +237,7 @@ fn send_tcp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
         }
         bytes += (piece.len() - left.len()) as u64;
     }
-    // The peer ends after the last byte has arrived.
+    // The peer closes the connection after the last byte has arrived.
     connection.shutdown(Shutdown::Write)?;
     while !stop.load(Ordering::Relaxed) {
         match connection.read(&mut [0; 64]) {
@@ -261,7 +261,7 @@ fn send_udp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
         datagram[..8].copy_from_slice(&report.datagrams.to_be_bytes());
         match socket.send(&datagram) {
             Ok(count) => report.bytes += count as u64,
-            // Nobody listens there yet, or the interface is full or down: the number counts as sent, and is lost.
+            // Without a listener, or if the interface is full or down, the datagram counts as sent and is lost.
             Err(why) if !matches!(why.kind(), ErrorKind::InvalidInput | ErrorKind::PermissionDenied) => {}
             Err(why) => return Err(why.into()),
         }
@@ -270,11 +270,11 @@ fn send_udp(options: &FlowOptions, stop: &AtomicBool) -> Result<FlowReport> {
     Ok(report.timed(pace.begun.elapsed().as_secs_f64()))
 }
 
-/// Times at which a sender may send.
+/// Pace of a sender, and the time that is left to it.
 struct Pace {
     begun: Instant,
     duration: Duration,
-    /// Nanoseconds a byte; 0 without a rate.
+    /// Nanoseconds per byte; 0 without a rate.
     byte_ns: f64,
     bytes: u64,
 }
@@ -287,7 +287,7 @@ impl Pace {
     fn is_over(&self) -> bool {
         self.begun.elapsed() >= self.duration
     }
-    /// Waits until so many bytes may be sent; returns false when the time is over.
+    /// Waits until `bytes` more may be sent; returns false when the time is over.
     fn wait(&mut self, bytes: usize) -> bool {
         let due = Duration::from_nanos((self.bytes as f64 * self.byte_ns) as u64);
         self.bytes += bytes as u64;
@@ -309,7 +309,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// A flow over loopback: the reports of sender and receiver.
+    /// Runs a flow over loopback; returns the reports of sender and receiver.
     fn flow(transport: Transport, rate: Option<u64>) -> (FlowReport, FlowReport) {
         let to: SocketAddr = match transport {
             Transport::Tcp => TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(),
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn connecting_takes_time_of_the_flow() {
-        // Without a receiver, and with one that comes later.
+        // Once without a receiver, and once with a receiver that starts later.
         for late in [false, true] {
             let to = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
             let stop = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! Client of a node's control API: one request per connection, over its Unix socket or TCP.
+//! Client of a node's control API, with one connection per request, over a Unix socket or TCP.
 
 use anyhow::{anyhow, bail};
 use std::io::{ErrorKind, Read, Write};
@@ -12,13 +12,13 @@ use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBu
 /// Status code and body of a response.
 pub type HttpResponse = (u16, String);
 
-/// Time for the node's response.
+/// Longest wait for the connection, and for the node's response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sends a request to the node at `at`: the path of a Unix socket, `http://host:port` or `host:port`.
 ///
 /// # Errors
-/// If nothing answers there, or not in HTTP.
+/// If nothing answers there, or the peer does not speak HTTP.
 pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result<HttpResponse> {
     request_with(method, at, None, path, body)
 }
@@ -26,7 +26,7 @@ pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result
 /// Sends a request with a bearer token, which nodes require over TCP.
 ///
 /// # Errors
-/// If nothing answers there, or not in HTTP.
+/// If nothing answers there, or the peer does not speak HTTP.
 pub fn request_with(
     method: &str,
     at: &str,
@@ -41,7 +41,7 @@ pub fn request_with(
             bail!("`{at}` is not the address of a control API\nhint: write a socket's path or http://127.0.0.1:4280")
         }
         Some(host) => (Agent::new_with_config(config()), host),
-        // No name is resolved: the host only fills the `Host` header.
+        // The host only fills the `Host` header: no name is resolved.
         None => (Agent::with_parts(config(), UnixConnector(at.into()), DefaultResolver::default()), "127.0.0.1"),
     };
     let place = format!("http://{host}{path}");
@@ -72,7 +72,7 @@ pub fn request_with(
     Ok((answer.status().as_u16(), body.map_err(|why| unanswered(at, &why))?))
 }
 
-/// Host and port, if `at` is a network address rather than a path.
+/// Host and port if `at` is a network address; empty if it is a URL of another scheme; `None` if it is a path.
 fn tcp_host(at: &str) -> Option<&str> {
     if let Some((_, rest)) = at.split_once("://") {
         return Some(if at.starts_with("http://") { rest.trim_end_matches('/') } else { "" });
@@ -83,7 +83,7 @@ fn tcp_host(at: &str) -> Option<&str> {
 
 /// Client configuration: error statuses are responses, and the environment's proxy is not used.
 fn config() -> ureq::config::Config {
-    // A node never redirects: another server would.
+    // A node never redirects, so a redirection comes from another server.
     let config = Agent::config_builder().http_status_as_error(false).proxy(None).max_redirects(0);
     config.timeout_connect(Some(PATIENCE)).timeout_recv_response(Some(PATIENCE)).build()
 }
@@ -126,7 +126,7 @@ fn nobody(at: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
     )
 }
 
-/// Connects to a Unix socket regardless of the URL's host.
+/// Connector to a Unix socket, whatever the host of the URL.
 #[derive(Debug)]
 struct UnixConnector(PathBuf);
 impl Connector for UnixConnector {
@@ -169,7 +169,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// Serves one request, which ends with `end`, by these bytes; returns the address and the request received.
+    /// Answers one request, which ends with `end`, with these bytes; returns the address, and a thread that returns the
+    /// request.
     fn server(end: &'static str, answer: &'static [u8]) -> (String, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

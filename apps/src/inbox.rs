@@ -1,4 +1,4 @@
-//! Subscription read by a thread of its own, which passes deliveries on with their time of arrival.
+//! Subscription that a thread of its own reads, which passes deliveries on with their times of arrival.
 
 use crate::answers::Answers;
 use crate::client::{Client, DeliveredBundle};
@@ -6,19 +6,19 @@ use crate::connect;
 use farlink_base::Instant;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Most deliveries buffered: a flood fills the node's store rather than this program's memory.
+/// Maximum number of deliveries buffered: a flood fills the node's store rather than this program's memory.
 const HELD: usize = 1024;
 
-/// Two connections to a node at one endpoint: one to send, one to receive.
+/// Two connections to a node at one endpoint, one to send and one to receive.
 pub struct Inbox {
-    /// Connection to send with, from the same endpoint.
+    /// Connection for sending, from the same endpoint.
     pub sender: Client,
-    /// Deliveries with their time of arrival.
+    /// Deliveries with their times of arrival.
     pub deliveries: Receiver<(Instant, DeliveredBundle)>,
 }
 
 impl Inbox {
-    /// Registers both connections at a service of the node.
+    /// Registers both connections at a service of the node; `window` is the subscriber's.
     ///
     /// # Errors
     /// If the node is not reachable or refuses.
@@ -30,7 +30,7 @@ impl Inbox {
         receiver.configure(&endpoint, &secret, window.max(1))?;
         let mut sender = connect(at)?;
         sender.configure(&endpoint, &secret, 0)?;
-        // A full channel blocks the thread, which then acknowledges nothing: the node stops sending.
+        // A full channel blocks the thread; it then acknowledges nothing, and the node stops sending.
         let (outbox, deliveries) = sync_channel(HELD);
         std::thread::Builder::new().name("inbox".into()).spawn(move || {
             let mut answers = Answers::new(window);

@@ -26,10 +26,10 @@ use client::Client;
 use farlink_aap2::proto::AapStatus;
 use std::io::{ErrorKind, Read};
 
-/// Connects to a node; errors have a hint.
+/// Connects to a node's application socket, given as for [`Client::connect`]; errors have a hint.
 ///
 /// # Errors
-/// If nothing listens there, or not AAP2.
+/// If nothing listens there, or the peer does not speak AAP2.
 pub fn connect(at: &str) -> anyhow::Result<Client> {
     Client::connect(at).map_err(|why| match why.kind() {
         ErrorKind::InvalidData => anyhow::anyhow!(
@@ -45,7 +45,7 @@ pub fn connect(at: &str) -> anyhow::Result<Client> {
     })
 }
 
-/// Reason for a node's refusal of a bundle, with a hint.
+/// Describes a node's reason to refuse a bundle, with a hint.
 fn refusal(status: AapStatus) -> &'static str {
     match status {
         AapStatus::InvalidRequest => "the destination is not valid\nhint: write ipn:NODE.SERVICE or dtn://NODE/NAME",
@@ -60,11 +60,11 @@ fn refusal(status: AapStatus) -> &'static str {
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    // Without /dev/urandom at least different from other processes.
+    // Without /dev/urandom, at least different from other processes.
     if read.is_err() { clock::now().0 ^ u64::from(std::process::id()) << 40 } else { u64::from_ne_bytes(bytes) }
 }
 
-/// Random service number for a short-lived application.
+/// Random service number, for a short-lived application.
 pub fn passing_service() -> String {
     // Above 65535, where well-known service numbers end, and below 2^31.
     (0x1_0000 + random() % 0x7fff_0000).to_string()

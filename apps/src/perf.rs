@@ -1,4 +1,4 @@
-//! Goodput and round-trip time between two applications, with a window or at a fixed rate.
+//! Measurement of goodput and round-trip time between two applications, with a window or at a fixed rate.
 
 use crate::answers::Answers;
 use crate::inbox::Inbox;
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// First bytes of a payload; then, big-endian: nonce of the run, sequence number, time sent (ns).
+/// First bytes of a payload. Nonce of the run, sequence number and time sent (ns) follow, each in 8 bytes, big-endian.
 const MAGIC: &[u8; 8] = b"FLPERF1\0";
-/// Length of the header in each payload, bytes; an answer is only the header.
+/// Length of the header in each payload, in bytes; an answer consists of the header only.
 pub const HEADER: usize = 32;
-/// Deliveries to the server before the first is accepted.
+/// Window of the server: number of deliveries to it before the first is accepted.
 const WINDOW: u32 = 256;
 /// Hint for the case that no answer arrives.
 pub const SILENT: &str = "hint: does `farlink perf --serve` run there? `farlink node bundles` shows why bundles wait";
@@ -22,7 +22,7 @@ pub const SILENT: &str = "hint: does `farlink perf --serve` run there? `farlink 
 /// Condition to stop sending.
 #[derive(Clone, Debug)]
 pub enum StopRule {
-    /// After this time.
+    /// After this time since the start.
     After(Duration),
     /// After this many bundles.
     Count(u64),
@@ -35,17 +35,17 @@ pub enum StopRule {
 pub struct ClientOptions {
     /// Endpoint ID of the server.
     pub destination: String,
-    /// Payload bytes per bundle.
+    /// Payload bytes in each bundle.
     pub bundle_size: u64,
-    /// Most unanswered bundles (window mode).
+    /// Maximum number of unanswered bundles, if there is no rate.
     pub window: u64,
-    /// Payload rate (rate mode); `None`: window mode.
+    /// Payload rate; `None` to send by the window.
     pub rate: Option<DataRate>,
     /// Condition to stop sending.
     pub stop: StopRule,
-    /// Bytes to send in the payloads, once.
+    /// Bytes to send once, in the payloads behind the headers; filler follows.
     pub content: Option<Vec<u8>>,
-    /// Time to wait for answers after the last bundle.
+    /// Longest wait for answers after the last bundle.
     pub timeout: Duration,
 }
 
@@ -93,10 +93,10 @@ impl PerfReport {
     }
 }
 
-/// Server: answers every bundle with its header, until the node closes the connection.
+/// Runs a server, which answers every bundle with its header, until the node closes the connection.
 ///
 /// # Errors
-/// If the node is not reachable or refuses.
+/// If the node is not reachable, refuses, or closes the connection.
 pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     let mut receiver = connect(at)?;
     let endpoint = receiver.endpoint(service);
@@ -105,7 +105,7 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     let mut sender = connect(at)?;
     sender.configure(&endpoint, &secret, 0)?;
     eprintln!("measuring at {endpoint}");
-    // Replies and acknowledgments are batched to keep the server from being the bottleneck.
+    // Replies and acknowledgments are handled in groups, so that the server is not the bottleneck.
     let (mut answers, mut replies) = (Answers::new(WINDOW), 0);
     loop {
         let delivered = receiver.delivery()?;
@@ -121,7 +121,7 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Client: sends bundles to a server and evaluates its answers.
+/// Runs a client, which sends bundles to a server and evaluates its answers.
 ///
 /// # Errors
 /// If the node is not reachable or refuses.
@@ -141,7 +141,7 @@ pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<PerfReport> {
         run.take(until)?;
     }
     let received = run.times.len() as u64;
-    // Answers do not repeat the payload's length; only the last bundle may be shorter.
+    // Answers do not contain the payload's length, so the mean stands for it; only the last bundle may be shorter.
     let mean = if run.sent > 0 { run.sent_bytes as f64 / run.sent as f64 } else { 0.0 };
     Ok(PerfReport {
         sent: run.sent,
@@ -191,7 +191,7 @@ impl PerfRun<'_> {
             let to = (from + size - HEADER).min(content.len());
             payload.extend_from_slice(&content[from..to]);
         }
-        // The value has no meaning: the server looks at the header only.
+        // Any filler will do: the server looks at the header only.
         payload.resize(size, 0x5a);
         let adu = BundleAdu { dst_eid: self.options.destination.clone(), lifetime_ms: 3_600_000, ..Default::default() };
         self.inbox.sender.send(adu, &payload)?;
@@ -201,7 +201,7 @@ impl PerfRun<'_> {
                 self.sent_bytes += size as u64;
                 Ok(())
             }
-            // The store is full until bundles in flight have left it.
+            // The store is full until bundles in flight leave it; the caller tries again.
             AapStatus::Error => {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
@@ -211,7 +211,7 @@ impl PerfRun<'_> {
             }
         }
     }
-    /// Reads the answers that have arrived; waits for one if nothing may be sent.
+    /// Reads the answers that have arrived; waits for one for a millisecond if nothing may be sent yet.
     fn collect(&mut self, began: Instant) -> anyhow::Result<()> {
         let wait = if self.may_send(began) { Duration::ZERO } else { Duration::from_millis(1) };
         let until = clock::now() + wait;

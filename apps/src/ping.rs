@@ -1,4 +1,4 @@
-//! Ping: bundles to an echo service, and their round-trip times.
+//! Ping: sends bundles to an echo service, and measures their round-trip times.
 
 use crate::client::DeliveredBundle;
 use crate::inbox::Inbox;
@@ -13,39 +13,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// First bytes of a ping's payload; then, big-endian: nonce of the run, sequence number, time sent (ns).
+/// First bytes of a ping's payload. Nonce of the run, sequence number and time sent (ns) follow, each in 8 bytes,
+/// big-endian.
 const MAGIC: &[u8; 8] = b"FLPING1\0";
 const HEADER: usize = 32;
 /// Interval at which the stop flag is checked.
 const ATTENTION: Duration = Duration::from_millis(50);
 /// Hint for the case that no answer arrives.
 pub const SILENT: &str = "hint: is it running? `farlink node bundles` shows why the pings wait";
-/// Echo services tried if the destination is a node.
+/// Echo services that are tried if the destination is a node without a service.
 const SERVICES: [&str; 3] = ["128", "7", "2047"];
 
 /// Parameters of [`run`].
 #[derive(Clone, Debug)]
 pub struct PingOptions {
-    /// Endpoint ID, or a node without a service.
+    /// Endpoint ID, or node ID without a service, such as `ipn:2` or `dtn://mars/`.
     pub destination: String,
     /// Number of pings.
     pub count: u64,
-    /// Time between pings; zero: each is sent after the answer to the previous one.
+    /// Time between pings; 0 to send each ping after the answer to the previous one.
     pub interval: Duration,
-    /// Payload bytes per ping.
+    /// Payload bytes in each ping.
     pub size: u64,
-    /// Time to wait after the last ping, and for the node to accept each.
+    /// Longest wait for answers after the last ping, and for the node to accept each ping.
     pub timeout: Duration,
 }
 
 /// Results of the pings.
 #[derive(Clone, Debug)]
 pub struct PingReport {
-    /// Pings accepted by the node.
+    /// Number of pings that the node accepted.
     pub sent: u64,
-    /// Answers received.
+    /// Number of answers received.
     pub received: u64,
-    /// Endpoint ID pinged.
+    /// Endpoint ID to which the pings were sent.
     pub destination: String,
     /// Quantiles of the round-trip times.
     pub rtt: Quantiles,
@@ -64,7 +65,7 @@ impl PingReport {
     }
 }
 
-/// Registers at a random service.
+/// Registers at a random service of the node at `at`, for [`run`].
 ///
 /// # Errors
 /// If the node is not reachable or refuses.
@@ -72,10 +73,11 @@ pub fn attach(at: &str) -> anyhow::Result<Inbox> {
     Inbox::open(at, &passing_service(), 1)
 }
 
-/// Sends pings until all are answered or `stop` is set; `say` gets a line per answer.
+/// Sends the pings, and waits until all are answered, the timeout has passed, or `stop` is set. Calls `say` with a line
+/// per answer.
 ///
 /// # Errors
-/// If the connection is lost, or the node refuses.
+/// If the connection is lost, the node refuses a ping or does not accept it in time, or no echo service answers.
 pub fn run(
     inbox: Inbox,
     options: &PingOptions,
@@ -123,10 +125,10 @@ impl<F: FnMut(String)> PingRun<'_, F> {
     fn find_service(&mut self, candidates: &[String]) -> anyhow::Result<String> {
         let began = clock::now();
         for (number, candidate) in candidates.iter().enumerate() {
-            // Counted from the top, so that late answers do not match the pings proper.
+            // Numbers from the top, so that late answers do not match those of the pings themselves.
             let sequence = u64::MAX - number as u64;
             self.send(sequence, candidate)?;
-            // The last candidate gets the whole timeout, for links with long delay.
+            // The last candidate gets the whole timeout, for links with a long delay.
             let last = number + 1 == candidates.len();
             let until = if last { began + self.options.timeout } else { clock::now() + Duration::from_secs(1) };
             while let Some((_, sequence)) = self.answer(until)? {
@@ -158,7 +160,7 @@ impl<F: FnMut(String)> PingRun<'_, F> {
         }
         self.collect(clock::now() + self.options.timeout, true)
     }
-    /// Reads answers until a time or, with `all`, until none is missing.
+    /// Reads answers until a time or, with `all`, only until no ping is unanswered.
     fn collect(&mut self, until: Instant, all: bool) -> anyhow::Result<()> {
         while !(all && self.sent.is_empty()) {
             let Some((time_ns, sequence)) = self.answer(until)? else { break };
@@ -203,7 +205,7 @@ impl<F: FnMut(String)> PingRun<'_, F> {
         }
         Ok(())
     }
-    /// Error for a ping that the node did not accept in time.
+    /// Creates the error for a ping that the node did not accept in time.
     fn not_taken(&self) -> anyhow::Error {
         let PingOptions { size, timeout, .. } = self.options;
         let waited = timeout.as_secs_f64();
@@ -211,7 +213,7 @@ impl<F: FnMut(String)> PingRun<'_, F> {
             "the node did not accept a ping of {size} B in {waited} s\nhint: use a smaller --size, or a longer --timeout"
         )
     }
-    /// Waits for the next answer of this run: round-trip time in ns, and sequence number.
+    /// Waits until a time for the next answer of this run; returns its round-trip time in ns and its sequence number.
     fn answer(&mut self, until: Instant) -> anyhow::Result<Option<(u64, u64)>> {
         loop {
             let left = Duration::from_nanos(until.0.saturating_sub(clock::now().0));
@@ -243,7 +245,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
 
-    /// A node that lets applications register and then neither reads nor answers.
+    /// Simulates a node that lets applications register and then neither reads nor answers.
     fn mute(path: &std::path::Path) {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Round-trip times and their quantiles.
+//! Quantiles of round-trip times and other durations.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ pub struct Quantiles {
     sorted_ms: Vec<f64>,
 }
 impl Quantiles {
-    /// Takes durations in ns.
+    /// Computes the quantiles of durations in ns.
     pub fn new(durations_ns: &[u64]) -> Self {
         let mut sorted_ms: Vec<f64> = durations_ns.iter().map(|ns| *ns as f64 / 1e6).collect();
         sorted_ms.sort_by(f64::total_cmp);
         Quantiles { sorted_ms }
     }
-    /// Quantile by nearest rank, ms: `share` of the durations are not above it.
+    /// Quantile by nearest rank, in ms: `share` of the durations are not above it. `None` without durations.
     pub fn at(&self, share: f64) -> Option<f64> {
         let last = self.sorted_ms.len().checked_sub(1)?;
         let rank = (share * self.sorted_ms.len() as f64).ceil() as usize;
@@ -30,7 +30,7 @@ impl Quantiles {
             "max": self.sorted_ms.last(),
         })
     }
-    /// Text `min/p50/p99/max`, ms.
+    /// Text `min/p50/p99/max` in ms; `-` without durations.
     pub fn text(&self) -> String {
         let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |ms| format!("{ms:.3}"));
         let (min, max) = (self.sorted_ms.first().copied(), self.sorted_ms.last().copied());

@@ -66,7 +66,7 @@ pub struct CellRecord {
     pub wall_s: f64,
     /// Version of the program that ran the cell.
     pub version: String,
-    /// What disturbed the run, one sentence each; empty for a clean one.
+    /// Disturbances of the run, one sentence each; empty for a clean run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<String>,
     /// Earlier runs of the cell, which were disturbed; their metrics are in no figure.
@@ -77,11 +77,11 @@ pub struct CellRecord {
 /// A disturbed run of a cell that was repeated.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DisturbedTry {
-    /// What disturbed it, one sentence each.
+    /// Disturbances of the run, one sentence each.
     pub disturbances: Vec<String>,
     /// Metrics by name; `None` where the run yields no value.
     pub metrics: BTreeMap<String, Option<f64>>,
-    /// Real time it took, in seconds.
+    /// Real time the run took, in seconds.
     pub wall_s: f64,
 }
 
@@ -124,7 +124,7 @@ pub struct CampaignStatus {
     pub failed: Vec<(String, String)>,
     /// Number of cells still to be run, failed ones included.
     pub left: usize,
-    /// Number of cells in the folder that the current plan lacks.
+    /// Number of cells in the folder that are not in the current plan.
     pub strangers: usize,
     /// Number of cells run by other versions of the program.
     pub other_versions: usize,
@@ -285,7 +285,7 @@ impl CampaignFolder {
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(path)
     }
-    /// Sets a disturbed run of a cell aside, so that its folder is empty for another.
+    /// Sets a disturbed run of a cell aside, so that the cell's folder is empty for the next run.
     pub(crate) fn set_aside(&self, running: &Path, name: &str, number: usize) -> Result<()> {
         // The name begins with a dot, so that an interrupted campaign removes it.
         let aside = self.aside(name, number);
@@ -293,7 +293,7 @@ impl CampaignFolder {
         fs::rename(running, &aside).with_context(|| format!("cannot name {}", aside.display()))?;
         fs::create_dir_all(running).with_context(|| format!("cannot make {}", running.display()))
     }
-    /// Puts the run that was set aside last in the place of a failed one.
+    /// Moves the run that was set aside under this number back, in place of a repetition that failed.
     pub(crate) fn take_back(&self, running: &Path, name: &str, number: usize) -> Result<()> {
         let _ = fs::remove_dir_all(running);
         fs::rename(self.aside(name, number), running).with_context(|| format!("cannot name {}", running.display()))
@@ -372,7 +372,7 @@ impl CampaignFolder {
         }
         Ok(Some(record))
     }
-    /// Reads the records of all cells of a plan that ended.
+    /// Reads the records of those cells of a plan that ended.
     ///
     /// # Errors
     /// When a file is damaged.
@@ -384,7 +384,7 @@ impl CampaignFolder {
         Ok(records)
     }
 
-    /// Computes the progress relative to the current plan.
+    /// Computes the progress relative to the current plan; `version` is that of this program.
     ///
     /// # Errors
     /// When a file is damaged or unreadable.

@@ -79,7 +79,7 @@ impl KeyPath {
         Ok(KeyPath { steps, text: text.to_string() })
     }
 
-    /// Sets the key in a scenario. Missing intermediate tables are created, except for tables of an array.
+    /// Sets the key in a scenario. Missing intermediate tables are created, but tables of an array must exist.
     ///
     /// # Errors
     /// The component of the path that cannot be followed, and the alternatives.

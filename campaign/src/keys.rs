@@ -12,7 +12,7 @@ const fn other(what: &'static str, example: &'static str) -> Kind {
 
 /// Most runs per point.
 pub const REPETITIONS_MAX: u64 = 1000;
-/// Names of the worlds, in the order of `World`.
+/// Names of the worlds; the first is the simulator, the second the testbed.
 pub const WORLDS: &[&str] = &["sim", "lab"];
 /// Names of the figure shapes.
 pub const SHAPES: &[&str] = &["lines", "bars", "ecdf", "stack", "table"];

@@ -1,4 +1,4 @@
-//! Plans: the points of all figures, each once, with the scenario of each.
+//! Plans of campaigns: the points of all figures, each once, with their scenarios.
 
 use crate::measure::Measured;
 use crate::types::{Campaign, CellWorld, Figure, Set};
@@ -24,7 +24,7 @@ pub struct Configuration {
     pub name: String,
     /// Scenario text with all assignments applied.
     pub text: String,
-    /// FNV-1a of the text and of the files it names.
+    /// FNV-1a of the text and of the contents of the files that it names.
     pub hash: u64,
 }
 
@@ -144,7 +144,7 @@ impl CampaignPlan {
     /// Parses the scenario of a cell and sets its seed.
     ///
     /// # Errors
-    /// The mistakes, if a file it names has changed since the plan was made.
+    /// The mistakes, if a file that the scenario names has changed since the plan was made.
     pub fn scenario(&self, cell: PlanCell) -> Result<Scenario, Vec<ConfigError>> {
         let text = &self.configurations[cell.configuration].text;
         let mut scenario = Scenario::parse_in(text, &self.campaign.folder)?;
@@ -229,8 +229,7 @@ fn bases<'p>(
         }
         bases.insert(file.to_path_buf(), base);
     }
-    // Scenarios of figures that are left out may have the tables that these lack.
-    // Every table was found, or some scenarios were not loaded.
+    // Either every table was found, or the figures left out have scenarios, not read here, that may have the tables.
     if sets.is_empty() || campaign.part {
         return Ok(bases);
     }

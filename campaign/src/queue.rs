@@ -1,4 +1,5 @@
-//! Order of the cells: first one of each point, to measure how long it takes, then those of the slowest points.
+//! Order of the cells: first one cell of each point, to measure how long it takes, then the cells of the slowest
+//! points.
 
 use crate::plan::PlanCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +14,7 @@ struct QueuedPoint {
 }
 
 impl QueuedPoint {
-    /// Estimated seconds per cell. Unmeasured points sort first, those with a cell already running behind the others.
+    /// Estimated seconds per cell. Unmeasured points sort first; among these, points with a running cell come last.
     fn estimate(&self) -> f64 {
         match self.measured {
             (seconds, count) if count > 0 => seconds / f64::from(count),

@@ -16,7 +16,7 @@ pub(crate) struct Spot {
     pub facet: Option<usize>,
 }
 
-/// Records of a campaign that ended so far.
+/// Records of the cells of a campaign that have ended so far.
 #[derive(Debug)]
 pub struct Results<'p> {
     /// Plan that the records belong to.

@@ -13,7 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a disturbed cell is run again. The last run counts, whatever it says of itself.
+/// Most repetitions of a disturbed cell. The last run counts, even if it was disturbed, too.
 const REPEATED: usize = 2;
 
 /// Input of a runner: the cell to run, and its folder.
@@ -142,7 +142,7 @@ pub fn run(
     Ok(summary)
 }
 
-/// The queue changes in single steps, so a panic of another thread leaves it consistent.
+/// Locks the queue. It changes in single steps, so a panic of another thread leaves it consistent.
 fn guarded(queue: &Mutex<CellQueue>) -> MutexGuard<'_, CellQueue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -45,7 +45,7 @@ pub struct Campaign {
     pub repetitions: u64,
     /// Seed of the first repetition; the following ones count up.
     pub first_seed: u64,
-    /// Assignments made before those of the axes, in scenarios that have the tables; from the small size.
+    /// Assignments of the small size, made before those of the axes, in scenarios that have the tables.
     pub set: Vec<Set>,
     /// Varied parameters, in the order of the file.
     pub axes: Vec<Axis>,
@@ -61,7 +61,7 @@ pub struct Campaign {
     pub part: bool,
     /// Names of figures that the small size leaves out.
     pub left_out: Vec<String>,
-    /// Command-line options that reproduce these choices.
+    /// Command-line options that reproduce the choice of size, figures, world and repetitions.
     pub asked: String,
     /// Text of the campaign file.
     pub text: String,
@@ -85,7 +85,7 @@ pub struct AxisValue {
     pub label: String,
     /// Assignments to the scenario.
     pub sets: Vec<Set>,
-    /// Byte offset in the campaign file, for errors.
+    /// Byte offset of the value in the campaign file, for errors.
     pub place: usize,
     /// Whether the current size keeps this value.
     pub kept: bool,
@@ -123,7 +123,7 @@ pub struct Figure {
     pub x: Option<usize>,
     /// Index of the axis whose values are series.
     pub series: Option<usize>,
-    /// Index of the axis whose values are separate plots.
+    /// Index of the axis whose values are separate plots; `None` for a single plot.
     pub facet: Option<usize>,
     /// Values fixed for other axes, as pairs of axis and value indices.
     pub fixed: Vec<(usize, usize)>,
@@ -133,9 +133,9 @@ pub struct Figure {
     pub against: usize,
     /// Claims about the figure.
     pub claims: Vec<Claim>,
-    /// Values that papers give for it.
+    /// Values that papers give for the figure.
     pub paper: Vec<Paper>,
-    /// Byte offset in the campaign file, for errors.
+    /// Byte offset of the figure in the campaign file, for errors.
     pub place: usize,
 }
 
@@ -203,13 +203,13 @@ pub enum ClaimPositions {
 pub struct Claim {
     /// The claim in the words of its author.
     pub text: String,
-    /// Condition under which it holds.
+    /// Condition under which the claim holds.
     pub rule: ClaimRule,
-    /// Indices of the series it is about; 0 if the figure has no series.
+    /// Indices of the series that the claim is about; only 0 if the figure has no series.
     pub series: Vec<usize>,
-    /// Indices of the series compared with.
+    /// Indices of the reference series, with which the series are compared.
     pub than: Vec<usize>,
-    /// Indices of the facets it is about; 0 if the figure has no facets.
+    /// Indices of the facets that the claim is about; only 0 if the figure has no facets.
     pub facets: Vec<usize>,
     /// Positions on the horizontal axis.
     pub at: ClaimPositions,
@@ -224,7 +224,7 @@ pub struct Paper {
     pub series: usize,
     /// Index of the facet; `None` for all.
     pub facet: Option<usize>,
-    /// Values from the left.
+    /// Values, one for each position from the left.
     pub values: Vec<f64>,
     /// Quantile of distributions that the values are, 0 to 1.
     pub quantile: f64,
@@ -286,7 +286,7 @@ impl Campaign {
         }
         self
     }
-    /// Keeps only the figures of these names.
+    /// Keeps only the figures of these names, and all if no name is given.
     ///
     /// # Errors
     /// A message with the unknown name and the known ones.

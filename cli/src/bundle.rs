@@ -124,7 +124,7 @@ fn place(args: &Decode) -> String {
     }
 }
 
-/// Reports why a bundle is not valid, with a hint.
+/// Error for a bundle that is not valid, with a hint. With `--json` it is also printed as a document.
 fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> Result<CliError, CliError> {
     // Offsets count from the beginning of the file.
     let offset = error.offset + skipped as u64;
@@ -235,7 +235,7 @@ pub(crate) fn time_text(time: DtnTime) -> String {
     if time == DtnTime::UNKNOWN { "unknown".into() } else { time.to_string() }
 }
 
-/// Data of a block that the codec does not interpret.
+/// Data of a block that the codec does not interpret; `None` for other blocks.
 fn unknown(data: &BlockData) -> Option<&[u8]> {
     if let BlockData::Unknown(bytes) = data { Some(bytes) } else { None }
 }
@@ -376,7 +376,7 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
     document
 }
 
-/// An administrative record of custody, compressed reporting or BIBE, as lines of text and as JSON.
+/// An administrative record of custody, compressed reporting or BIBE, as lines of text and as JSON; `None` for others.
 fn known(bundle: &Bundle, kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
     bundle_custody::record(kind, content).or_else(|| bundle_tunnel::record(&bundle.payload, kind, content))
 }

@@ -21,7 +21,7 @@ pub fn name(kind: u64, data: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// A block's content as text and as JSON.
+/// Content of a custody or reporting block as text and as JSON; `None` if the type is another or the data does not fit.
 pub fn content(kind: u64, data: &[u8]) -> Option<(String, Value)> {
     let codes = CustodyCodes::default();
     if kind == codes.transfer_block {
@@ -86,7 +86,7 @@ fn numbers(sequence: &Sequence) -> String {
     format!("{} of {counter}{source}", runs.join(", "))
 }
 
-/// A compressed signal as lines of text and as JSON; `None` if the record is another.
+/// A compressed signal as lines of text and as JSON; `None` if the record is another or not valid.
 pub fn record(kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
     let codes = CustodyCodes::default();
     let custody = kind == codes.custody_record;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 /// Record types: of the drafts and HDTN, and of ION.
 const CODES: [TunnelCodes; 2] = [TunnelCodes { bundle: 3, signal: 4 }, TunnelCodes { bundle: 7, signal: 8 }];
 
-/// A BIBE record as lines of text and as JSON; `None` if the type is another. `payload` is the whole record.
+/// A BIBE record as lines of text and as JSON; `None` if the type is another or the record is not valid. `payload` is
+/// the whole record.
 pub fn record(payload: &Payload, kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
     let codes = CODES.iter().find(|codes| codes.bundle == kind || codes.signal == kind)?;
     if codes.bundle == kind { carried(payload, kind) } else { signal(kind, content) }
@@ -17,7 +18,7 @@ pub fn record(payload: &Payload, kind: u64, content: &[u8]) -> Option<(Vec<Strin
 
 fn carried(payload: &Payload, kind: u64) -> Option<(Vec<String>, Value)> {
     let Carried { number, due, bundle } = Carried::read(payload, kind).ok()??;
-    // Only one level: a bundle inside the inner one is seen by cutting that out and decoding it.
+    // Only one level is explained: a bundle inside the inner one can be decoded once the inner one is cut out.
     let (what, id, destination) = match inside(&bundle) {
         Ok((id, destination)) => (format!("{id}, for {destination}"), Some(id), Some(destination)),
         Err(why) => (format!("not a bundle: {why}"), None, None),

@@ -68,7 +68,7 @@ fn simulate(mut scenario: Scenario, folder: &Path, keep: bool, stop: &Arc<Atomic
 pub struct InThreads {
     /// Stop flag of the campaign.
     pub stop: Arc<AtomicBool>,
-    /// Whether runs are kept.
+    /// Whether complete runs are kept.
     pub keep: bool,
 }
 impl Runner for InThreads {
@@ -81,7 +81,7 @@ impl Runner for InThreads {
 pub struct WithChildren {
     /// Path of this program.
     pub program: PathBuf,
-    /// Whether runs are kept.
+    /// Whether complete runs are kept.
     pub keep: bool,
 }
 impl Runner for WithChildren {

@@ -201,7 +201,7 @@ fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
     };
 }
 
-/// Writes one traffic per pair of groups, at the rate at which The ONE draws hosts from both.
+/// Writes one traffic entry for each pair of groups, at the rate at which The ONE draws hosts from that pair.
 fn traffic(
     w: &mut String,
     setup: &Setup,
@@ -258,7 +258,7 @@ fn traffic(
     Ok(())
 }
 
-/// Groups that together are exactly this range of hosts.
+/// Groups that together are exactly this range of hosts; an error if groups do not fit the range.
 fn among([first, end]: [i32; 2], groups: &[(String, Range<u32>)]) -> Result<Vec<(String, Range<u32>)>, CliError> {
     let asked = first as u32..end.max(first + 1) as u32;
     let inside = |range: &Range<u32>| asked.start <= range.start && range.end <= asked.end;

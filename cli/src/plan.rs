@@ -218,10 +218,13 @@ fn route_text(plan: &Parsed, route: &Route) -> String {
         text += &format!("{}. {from} > {to}{link}: sent at +{start} s, there at +{arrival} s\n", number + 1);
     }
     let hops = count(route.hops(), "hop");
-    // Without an epoch the times of a plan are relative only.
-    let wall = plan.plan.epoch.map(|e| e.saturating_add_ms(route.arrival.0 / 1_000_000));
-    let wall = wall.map(|w| format!(" ({w})")).unwrap_or_default();
-    text + &format!("arrives at +{} s{wall} after {hops}\n", route.arrival.as_secs_f64())
+    let date = date(plan, route.arrival.0);
+    text + &format!("arrives at +{} s{date} after {hops}\n", route.arrival.as_secs_f64())
+}
+
+/// Date, in brackets, of a time given in nanoseconds from the plan's epoch; empty for a plan without one.
+pub fn date(plan: &Parsed, ns: u64) -> String {
+    plan.plan.epoch.map(|epoch| format!(" ({})", epoch.saturating_add_ms(ns / 1_000_000))).unwrap_or_default()
 }
 
 /// Contact as JSON, times in seconds from the epoch.

@@ -1,7 +1,7 @@
 //! `farlink plan forecast`: store occupancy if every contact is used, as text, table and JSON.
 
 use crate::CliError;
-use crate::plan::{load, node_json, print, tell};
+use crate::plan::{date, load, node_json, print, tell};
 use farlink_base::{DataRate, DataVolume};
 use farlink_routing::contact_plan::{Forecast, ForecastRequest, Parsed, draw_forecast, forecast};
 use farlink_routing::{ContactPlan, NodeId, PlanTime, parse_time};
@@ -138,11 +138,7 @@ fn sentence(parsed: &Parsed, node: NodeId, seen: &Forecast) -> String {
     let Some(peak) = seen.peak() else { return format!("{name}: nothing to forecast\n") };
     let most = format!("{} at {} at most", DataVolume(peak.bytes), after(peak.at.0));
     match seen.full {
-        // Without an epoch the times of a plan are relative only.
-        Some(full) => {
-            let wall = parsed.plan.epoch.map(|epoch| format!(" ({})", epoch.saturating_add_ms(full.0 / 1_000_000)));
-            format!("{name}: congestion at {}{}; {most}\n", after(full.0), wall.unwrap_or_default())
-        }
+        Some(full) => format!("{name}: congestion at {}{}; {most}\n", after(full.0), date(parsed, full.0)),
         None => format!("{name}: no congestion; {most}\n"),
     }
 }

@@ -35,7 +35,7 @@ impl RunProgress {
         RunProgress { doing, duration_s: duration.as_secs_f64(), begun: now, said: now, bar }
     }
 
-    /// Updates the display: the run has reached `at_s`. Further text is appended.
+    /// Updates the display: the run has reached `at_s` seconds. `what` is shown as further text.
     pub fn show(&mut self, at_s: f64, what: &str) {
         let left = self.left(at_s);
         if let Some(bar) = &self.bar {

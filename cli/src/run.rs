@@ -151,7 +151,7 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     Ok(folder)
 }
 
-/// Results of a run as JSON, and an error if they miss the scenario's expectations.
+/// Results of a run as JSON, and an error if it was interrupted or missed an expectation of the scenario.
 ///
 /// # Errors
 /// If the folder is not a run.
@@ -245,7 +245,7 @@ fn in_testbed(scenario: &Scenario, folder: &Path, command: String) -> Result<(),
     result.map(drop).map_err(CliError::Run)
 }
 
-/// Prints the results of a run; fails if they miss the scenario's expectations.
+/// Prints the results of a run; fails if it was interrupted or missed an expectation of the scenario.
 fn tell(folder: &Path) -> Result<(), CliError> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
@@ -343,7 +343,7 @@ fn processors(roles: &[RoleUse]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Results per traffic, in the order of the scenario rather than of arrival, which varies.
+/// Results of each traffic flow, in the order of the scenario rather than of arrival, which varies.
 fn in_order<'s>(statistics: &'s Statistics, manifest: &Manifest) -> Vec<&'s FlowUse> {
     let mut flows: Vec<&FlowUse> = statistics.traffic.iter().collect();
     flows.sort_by_key(|flow| manifest.topology.traffic.iter().position(|facts| facts.name == flow.traffic));

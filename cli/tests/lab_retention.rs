@@ -1,5 +1,5 @@
 //! Retention times in the testbed, by `farlink run`. Skipped with the reason if the kernel does not permit isolation.
-//! How exact they are, `cargo xtask bench retention` shows.
+//! `cargo xtask bench retention` measures how exact they are.
 
 use crate::testbed::{self, FARLINK, possible};
 use serde_json::Value;

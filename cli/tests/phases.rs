@@ -41,7 +41,7 @@ start = "5 s"
 bundles = { count = 40, size = "10 kB", interval = "20 ms" }
 "#;
 
-/// Runs a scenario; its JSON and its manifest.
+/// Runs a scenario; returns its JSON and its manifest.
 fn run(folder: &PathBuf, world: &str) -> (Value, Value) {
     let mut command = Command::new(FARLINK);
     command.current_dir(folder).args(["run", "scenario.toml", "--in", world, "--json", "--out", world]);

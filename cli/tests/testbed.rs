@@ -1,4 +1,4 @@
-//! What tests of the testbed share.
+//! Helpers of the tests that use the testbed.
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
-//! Types of blocks and records that a file may choose: each type has one meaning at a node.
+//! Block types and record types that a file may choose: each number may have only one meaning at a node.
 
 use crate::errors::Errors;
 
-/// A chosen type: key, path of its table, number.
+/// Chosen type: its key, the path of its table, and its number.
 pub type Chosen = (&'static str, String, u64);
 
-/// Reports types that one node uses for two purposes. Records of different tunnels differ in their source, so each
-/// tunnel is compared with the others' records only.
+/// Reports types that one node uses for two purposes. Records of different tunnels differ in their source, so the types
+/// of a tunnel are compared with each other and with those of other records, but not with those of other tunnels.
 pub fn report_clashes(errors: &Errors<'_>, blocks: &[Chosen], records: &[Chosen], tunnels: &[[Chosen; 2]]) {
     let report = |others: &[Chosen], (key, path, number): &Chosen, what: &str| {
         let Some((other, of, _)) = others.iter().find(|(.., taken)| taken == number) else { return };

@@ -7,10 +7,10 @@ use farlink_base::{CUSTODY_TERMS, CustodyTerms, DataVolume, EndpointId, LayerPar
 
 use Fallback::Absent;
 
-/// Kind of value: a list of endpoint ID patterns.
+/// Kind of a value that is a list of endpoint ID patterns.
 pub const PATTERNS: Kind = other("patterns", "[\"ipn:2.*\"]");
 
-/// Keys of the rules; those of the terms follow.
+/// Keys of the rules. The keys of [`CUSTODY_TERMS`] follow them in the table.
 pub const RULES: &[Key] = &[
     key(
         "from",
@@ -21,7 +21,7 @@ pub const RULES: &[Key] = &[
     key("to", PATTERNS, Absent, "Destinations of the bundles for which custody is accepted; default: all."),
     key("capacity", Kind::Volume, Absent, "Most bytes in custody; default: half of the store's capacity."),
 ];
-/// Key for the destinations for which a node requests custody.
+/// Key of the destinations for which a node requests custody.
 pub const REQUEST: Key = key(
     "request",
     PATTERNS,
@@ -32,11 +32,11 @@ pub const REQUEST: Key = key(
 /// Rules of accepting and signalling custody.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CustodyRules {
-    /// Node ID patterns of the neighbours from which custody is accepted.
+    /// Patterns of the node IDs of the neighbours from which custody is accepted.
     pub from: Vec<String>,
-    /// Destination patterns of the bundles for which custody is accepted.
+    /// Patterns of the destinations of the bundles for which custody is accepted.
     pub to: Vec<String>,
-    /// Most bytes in custody; `None`: half of the store's capacity.
+    /// Maximum bytes in custody; `None` for half of the store's capacity.
     pub capacity: Option<DataVolume>,
     /// Terms of custody signalling.
     pub terms: CustodyTerms,
@@ -54,14 +54,14 @@ pub fn custody(reader: &Reader<'_>) -> CustodyRules {
     }
 }
 
-/// Reads the settings of a table, with its defaults.
+/// Reads the settings of a table; those that are absent have the defaults of `T`.
 pub fn terms<T: Default>(reader: &Reader<'_>, rows: &[LayerParam<T>]) -> T {
     let mut terms = T::default();
     apply_settings(rows, &mut terms, &reader.settings());
     terms
 }
 
-/// Reads endpoint ID patterns; `None` if the key is absent.
+/// Reads endpoint ID patterns; `None` if the key is absent or a pattern cannot be read, which is reported.
 pub fn patterns(reader: &Reader<'_>, key: &str) -> Option<Vec<String>> {
     reader.custom(key, |input: Input<'_, '_>| {
         let texts = input.texts()?;

@@ -1,4 +1,4 @@
-//! Reference pages, generated from tables of keys.
+//! Generator of reference pages from declared keys.
 
 use crate::input::{example, list};
 use crate::keys::{Fallback, Key, Kind, Section};
@@ -37,20 +37,20 @@ pub fn write_policies<'a>(
 pub fn write_toml(out: &mut String, keys: &[Key]) {
     for key in keys {
         let value = match (key.kind, key.default) {
-            // Tables have sections of their own.
+            // Nested tables have sections of their own.
             (Kind::Table(_) | Kind::Tables(_), _) => continue,
             (kind, Fallback::Is(text)) if quoted(kind) => format!("\"{text}\""),
             (_, Fallback::Is(text)) => text.to_string(),
             (kind, _) => example(kind),
         };
-        // TOML has no column for it, as the Markdown table has.
+        // The Markdown table has a column for it, TOML needs a word.
         let required = if key.default == Fallback::Required { "Required. " } else { "" };
         let words = words(key.kind).map_or(String::new(), |words| format!(" One of: {}.", words.join(", ")));
         let _ = writeln!(out, "{:<33} # {required}{}{words}", format!("{} = {value}", key.name), key.help);
     }
 }
 
-/// Words allowed as the value; `None` if others are allowed, too.
+/// Words that are allowed as the value; `None` if other values are allowed, too.
 fn words(kind: Kind) -> Option<&'static [&'static str]> {
     match kind {
         Kind::Choice(words) => Some(words),
@@ -74,7 +74,7 @@ pub fn cell(text: &str) -> String {
 }
 
 fn kind(kind: Kind) -> String {
-    // Anchors of headings have no dots.
+    // The anchor of a heading has no dots.
     let link = |name: &str| format!("[{name}](#{})", name.replace('.', ""));
     match kind {
         Kind::Text => "text".into(),
@@ -108,7 +108,7 @@ fn setting_kind(setting: &Setting) -> String {
 }
 
 fn count(min: u64, max: u64) -> String {
-    // Upper bounds that large are technical, not of interest to a reader.
+    // Upper bounds this large are technical, of no interest to a reader.
     if max >= u64::from(u32::MAX) {
         format!("whole number from {min}")
     } else {
@@ -120,13 +120,14 @@ fn fallback(key: &Key) -> String {
     match key.default {
         Fallback::Required => "**required**".into(),
         Fallback::Absent => "".into(),
-        // Two backquotes would render as nothing.
+        // An empty text between backquotes would not be shown.
         Fallback::Is("") => "empty".into(),
         Fallback::Is(text) => format!("`{text}`"),
     }
 }
 
-/// Replaces the text between two markers (`<!-- keys:begin -->`, `<!-- keys:end -->`) of a page.
+/// Replaces the text between two markers (`<!-- keys:begin -->`, `<!-- keys:end -->`) of a page; `None` if the page
+/// lacks them.
 pub fn replace_between(page: &str, marker: &str, with: &str) -> Option<String> {
     let (begin, end) = (format!("<!-- {marker}:begin -->\n"), format!("<!-- {marker}:end -->"));
     let from = page.find(&begin)? + begin.len();

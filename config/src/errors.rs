@@ -1,4 +1,4 @@
-//! Collection of mistakes and warnings, with their places in the file.
+//! Collector of mistakes and warnings, with their places in the file.
 
 use farlink_base::ConfigError;
 use std::cell::{Cell, RefCell};
@@ -10,14 +10,15 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// Collects mistakes in a text.
+/// Collector of the mistakes and warnings in one text.
 #[derive(Debug)]
 pub struct Errors<'a> {
     file: Option<&'a str>,
     text: &'a str,
     /// Offset of each line's first byte.
     lines: Vec<usize>,
-    /// Mistakes with their offsets: 0 for a missing key, `usize::MAX` for another file.
+    /// Mistakes with their offsets: 0 if the place is unknown, such as for a missing key, and `usize::MAX` if it is
+    /// elsewhere.
     list: RefCell<Vec<(usize, ConfigError)>>,
     warnings: RefCell<Vec<(usize, ConfigError)>>,
     /// Offsets of the tables read, by path.
@@ -26,10 +27,10 @@ pub struct Errors<'a> {
 }
 
 impl<'a> Errors<'a> {
-    /// Collector for a text. With a `file`, mistakes name it: `node.toml:7: link.x.rate`; otherwise only the line:
-    /// `link[x].rate (line 7)`.
+    /// Creates a collector for a text. With a `file`, mistakes name it: `node.toml:7: link.x.rate`; otherwise only the
+    /// line: `link[x].rate (line 7)`.
     pub fn new(file: Option<&'a str>, text: &'a str) -> Self {
-        // Computed once: a file with many mistakes asks for many lines.
+        // Computed once, since each mistake needs its line.
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(breaks).collect();
         Errors {
@@ -42,13 +43,13 @@ impl<'a> Errors<'a> {
             work: Cell::default(),
         }
     }
-    /// Parses the text; `None` if it is not TOML, which is recorded as a mistake.
+    /// Parses the text; `None` if it is not TOML or too long, which is recorded as a mistake.
     pub fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
         if self.text.len() as u64 > FILE_MAX {
             self.push(self.file.unwrap_or("line 1"), "the file is longer than 256 MiB, the limit", "");
             return None;
         }
-        // TOML cannot begin with a brace.
+        // TOML cannot begin with a brace, but JSON does.
         if self.text.trim_start().starts_with('{') {
             let hint = "keys are written `name = value`, tables `[name]`; `farlink init` writes working files";
             self.push(self.file.unwrap_or("line 1"), "the file is JSON, TOML is expected", hint);
@@ -65,10 +66,10 @@ impl<'a> Errors<'a> {
                 "text values and quantities need double quotes; tables are `[name]`, lists of tables `[[name]]`",
             );
         }
-        // A recovered tree would cause misleading mistakes.
+        // The rest of a broken text would cause misleading mistakes.
         syntax.is_empty().then_some(root)
     }
-    /// Adds a mistake without a place in the file, or with its place in `path`.
+    /// Adds a mistake that has no place in the text, or has it in `path`.
     pub fn push(&self, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
         self.add(usize::MAX, path, expected, hint);
     }
@@ -76,7 +77,7 @@ impl<'a> Errors<'a> {
         let mut list = self.list.borrow_mut();
         let (at, path, expected, hint) = match list.len().cmp(&MISTAKES_MAX) {
             Ordering::Less => (at, path.into(), expected.into(), hint.into()),
-            // The entry after the last one reports that the list was cut.
+            // The last entry states that the list was cut.
             Ordering::Equal => {
                 let first = self.file.unwrap_or("the text").into();
                 (usize::MAX, first, format!("there are more than {MISTAKES_MAX} mistakes"), String::new())
@@ -84,16 +85,16 @@ impl<'a> Errors<'a> {
             Ordering::Greater => return,
         };
         let error = ConfigError { path: printable(path), expected: printable(expected), hint: printable(hint) };
-        // A key for both directions of a link is read twice, the second time soon after the first.
+        // A key for both directions of a link is read twice, so its mistake may be among the latest.
         if !list.iter().rev().take(64).any(|(_, known)| *known == error) {
             list.push((at, error));
         }
     }
-    /// Adds a mistake about a key, with its place if it is in the file.
+    /// Adds a mistake about a key, with its line if `offset` is given.
     pub fn at(&self, path: &str, offset: Option<usize>, expected: impl Into<String>, hint: impl Into<String>) {
         self.add(offset.unwrap_or(0), self.place(path, offset), expected, hint);
     }
-    /// Adds a warning: valid, and probably not intended.
+    /// Adds a warning about a key that is valid but probably not intended.
     pub fn warn(&self, path: &str, offset: Option<usize>, what: impl Into<String>, hint: impl Into<String>) {
         let warning = ConfigError {
             path: printable(self.place(path, offset)),
@@ -110,27 +111,27 @@ impl<'a> Errors<'a> {
             (None, None) => path.to_string(),
         }
     }
-    /// Records the beginning of a table, as the place of keys missing in it.
+    /// Records the offset of a table, which is the place of keys missing in it.
     pub(crate) fn begins(&self, path: &str, offset: usize) {
         self.places.borrow_mut().insert(path.into(), offset);
     }
-    /// Offset of the table of this path.
+    /// Offset of the table with this path, if it was recorded.
     pub fn beginning(&self, path: &str) -> Option<usize> {
         self.places.borrow().get(path).copied()
     }
-    /// Line of a byte, counted from 1.
+    /// Line of the byte at an offset, counted from 1.
     pub fn line(&self, offset: usize) -> usize {
-        // Bisection: a file may have millions of mistakes to place.
+        // By bisection, since a file may have millions of mistakes.
         self.lines.partition_point(|start| {
             self.count();
             *start <= offset
         })
     }
-    /// Mistakes, sorted by line.
+    /// Returns the mistakes, sorted by line.
     pub fn into_list(self) -> Vec<ConfigError> {
         self.into_findings().0
     }
-    /// Mistakes and warnings, each sorted by line.
+    /// Returns the mistakes and the warnings, each sorted by line.
     pub fn into_findings(self) -> (Vec<ConfigError>, Vec<ConfigError>) {
         (by_line(self.list.into_inner()), by_line(self.warnings.into_inner()))
     }
@@ -138,7 +139,7 @@ impl<'a> Errors<'a> {
     pub fn is_empty(&self) -> bool {
         self.list.borrow().is_empty()
     }
-    /// Steps taken to find keys and lines, which tests compare with the size of the file.
+    /// Number of steps taken to find keys and lines, which tests compare with the size of the file.
     pub fn work(&self) -> u64 {
         self.work.get()
     }
@@ -152,20 +153,20 @@ fn by_line(mut list: Vec<(usize, ConfigError)>) -> Vec<ConfigError> {
     list.into_iter().map(|(_, error)| error).collect()
 }
 
-/// Longest file read, bytes: an endless device, or another kind of file, is refused before it fills memory.
+/// Longest file that is read, in bytes: an endless device, or another kind of file, is refused before it fills memory.
 pub const FILE_MAX: u64 = 1 << 28;
 
 /// Reads a text file such as a scenario, a contact plan or a map.
 ///
 /// # Errors
-/// The reason, as the end of a sentence about the file: unreadable, longer than 256 MiB, or not UTF-8.
+/// If the file is unreadable, longer than 256 MiB, or not UTF-8; the text ends a sentence about the file.
 pub fn read_text(path: &Path) -> Result<String, String> {
     read_at_most(path, FILE_MAX)
 }
 
 fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
     let mut bytes = Vec::new();
-    // One byte more than allowed reveals that the file is longer.
+    // One byte more than allowed shows that the file is longer.
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
     read.map_err(|why| format!("cannot be read: {why}"))?;
     if bytes.len() as u64 > most {
@@ -174,16 +175,16 @@ fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
     utf8(bytes)
 }
 
-/// Most mistakes reported for a file: another kind of file has millions.
+/// Maximum number of mistakes reported for a file: a file of another kind has millions.
 const MISTAKES_MAX: usize = 200;
 
-/// Longest message, in characters; of a longer one the middle is cut.
+/// Longest message, in characters; a longer message loses its middle.
 const MESSAGE_MAX: usize = 2000;
 
-/// Makes a message safe for a terminal: text quoted from a file cannot move the cursor, change the direction of the
-/// text or fill the screen.
+/// Makes a message safe for a terminal: text quoted from a file cannot move the cursor, change the direction of text,
+/// or fill the screen.
 fn printable(message: String) -> String {
-    // Unicode's bidirectional control characters.
+    // Unicode's bidirectional control characters change the direction of text.
     let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let unfit = |c: char| (c.is_control() && c != '\n') || turns(c);
     if message.len() <= MESSAGE_MAX && !message.contains(unfit) {
@@ -205,7 +206,7 @@ fn printable(message: String) -> String {
 /// Converts the bytes of a file to text.
 ///
 /// # Errors
-/// Offset and line of the first byte that is not UTF-8.
+/// If a byte is not UTF-8; the text has the offset and line of the first.
 pub fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|why| {
         let at = why.utf8_error().valid_up_to();
@@ -214,7 +215,7 @@ pub fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// Most similar of these words, if it is similar enough to suggest.
+/// Returns the most similar of these words, if it is similar enough to suggest.
 pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     words
         .map(|w| (strsim::damerau_levenshtein(&word.to_lowercase(), &w.to_lowercase()), w))

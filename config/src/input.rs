@@ -1,4 +1,4 @@
-//! One value of a file, or the text of a default, converted to its type.
+//! Conversion of one value of a file, or of the text of a default, to its type.
 
 use crate::errors::nearest;
 use crate::keys::Kind;
@@ -6,7 +6,7 @@ use farlink_base::{DataRate, DataVolume, DtnTime, Setting, Unit, parse_duration}
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// A value to convert.
+/// Value to convert.
 #[derive(Clone, Copy)]
 pub enum Input<'v, 'a> {
     /// Value from the file.
@@ -16,7 +16,7 @@ pub enum Input<'v, 'a> {
 }
 
 impl<'v, 'a> Input<'v, 'a> {
-    /// Description of the value, for messages.
+    /// Describes the value found, for messages.
     pub fn found(self) -> String {
         match self {
             Input::Given(DeValue::Integer(i)) => format!("the bare number {i}"),
@@ -29,7 +29,7 @@ impl<'v, 'a> Input<'v, 'a> {
     /// Converts to text.
     ///
     /// # Errors
-    /// Description of the value found instead, here and below.
+    /// If the value has another type or is out of range; the text describes the value found, here and below.
     pub fn text(self) -> Result<&'v str, String> {
         match self {
             Input::Given(DeValue::String(text)) => Ok(text),
@@ -40,7 +40,7 @@ impl<'v, 'a> Input<'v, 'a> {
             _ => Err(format!("expected text, found {}", self.found())),
         }
     }
-    /// Index of the value among these words.
+    /// Returns the index of the value among these words.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -48,7 +48,7 @@ impl<'v, 'a> Input<'v, 'a> {
         let text = self.text().map_err(|_| format!("expected one of {}, found {}", list(words), self.found()))?;
         choose(text, words)
     }
-    /// Converts a text, or a list of texts.
+    /// Converts a text, or a list of texts, to a list of texts.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -114,7 +114,8 @@ impl<'v, 'a> Input<'v, 'a> {
     pub fn integer(self) -> Result<u64, String> {
         self.integer_in(0, u64::MAX)
     }
-    /// Converts to a whole number; a number beyond 64 bits gets an error with this range.
+    /// Converts to a whole number. The caller must check the range, which only the message about a number beyond 64
+    /// bits states.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -127,7 +128,7 @@ impl<'v, 'a> Input<'v, 'a> {
             other => Err(format!("expected a whole number, found {}", other.found())),
         }
     }
-    /// Converts to a number from 0 to 1; percentages are allowed.
+    /// Converts to a number from 0 to 1; percentages such as `"0.1 %"` are allowed.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -150,7 +151,7 @@ impl<'v, 'a> Input<'v, 'a> {
     pub fn flag(self) -> Result<bool, String> {
         match self {
             Input::Given(DeValue::Boolean(flag)) => Ok(*flag),
-            // Defaults come from the program: they need no check.
+            // The program contains the defaults, which need no check.
             Input::Default(text) => Ok(text == "true"),
             other => Err(format!("expected `true` or `false`, found {}", other.found())),
         }
@@ -166,7 +167,7 @@ impl<'v, 'a> Input<'v, 'a> {
         };
         DtnTime::parse_utc(&text).ok_or_else(|| format!("`{text}` is not a UTC time"))
     }
-    /// Converts to the value of a setting, within its unit and range.
+    /// Converts to the value of a setting in its unit, and checks its range.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -180,7 +181,8 @@ impl<'v, 'a> Input<'v, 'a> {
         };
         setting.check(value).map(|()| value)
     }
-    /// Converts to a parameter of a policy: a number, or a quantity in seconds, bytes or bits per second.
+    /// Converts to a parameter of a policy: a number, 0 or 1 for a flag, or a quantity in seconds, bytes or bits per
+    /// second.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -189,7 +191,7 @@ impl<'v, 'a> Input<'v, 'a> {
             Input::Given(DeValue::Boolean(flag)) => Ok(f64::from(u8::from(*flag))),
             Input::Given(DeValue::String(text)) => parse_duration(text)
                 .map(|d| d.as_secs_f64())
-                // Units distinguish the quantities.
+                // The units differ, so the order of the attempts does not matter.
                 .or_else(|_| text.parse::<DataVolume>().map(|v| v.0 as f64))
                 .or_else(|_| text.parse::<DataRate>().map(|r| r.0 as f64))
                 .map_err(|_| format!("`{text}` is not a quantity")),
@@ -199,14 +201,14 @@ impl<'v, 'a> Input<'v, 'a> {
 }
 
 fn whole(integer: &DeInteger<'_>) -> Option<u64> {
-    // Hexadecimal, octal and binary integers are valid TOML.
+    // TOML also has hexadecimal, octal and binary integers.
     u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
 }
 
-/// Index of a word in a list.
+/// Returns the index of a word in a list.
 ///
 /// # Errors
-/// Message with the words and the most similar one.
+/// If the word is not in the list; the message has the list, and the most similar word if there is one.
 pub fn choose(word: &str, words: &[&str]) -> Result<usize, String> {
     words.iter().position(|w| *w == word).ok_or_else(|| {
         let near = nearest(word, words.iter().copied()).map_or(String::new(), |n| format!("; did you mean `{n}`?"));

@@ -1,8 +1,8 @@
-//! Declarations of keys, from which files are read and reference pages generated.
+//! Declarations of keys, by which files are read and from which reference pages are generated.
 
 use farlink_base::Setting;
 
-/// Kind of value of a key.
+/// Kind of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Text without restrictions.
@@ -11,29 +11,29 @@ pub enum Kind {
     Name,
     /// Path of a file, relative to the file that is read.
     File,
-    /// A duration with its unit.
+    /// Duration with its unit.
     Duration,
-    /// A data rate with its unit.
+    /// Data rate with its unit.
     Rate,
-    /// A data volume with its unit.
+    /// Data volume with its unit.
     Volume,
-    /// A point in time, UTC.
+    /// Point in time, UTC.
     Time,
-    /// A whole number within these bounds.
+    /// Whole number within these bounds.
     Count(u64, u64),
-    /// A number from 0 to 1, or a percentage such as `"0.1 %"`.
+    /// Number from 0 to 1, or a percentage such as `"0.1 %"`.
     Share,
     /// `true` or `false`.
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A list of these words.
+    /// List of some of these words.
     Choices(&'static [&'static str]),
-    /// A parameter of a layer, or another setting of a table.
+    /// Setting of a table, such as a parameter of a convergence layer.
     Setting(Setting),
-    /// A table, described by the section of this name.
+    /// Table, described by the section of this name.
     Table(&'static str),
-    /// Any number of tables, described by the section of this name.
+    /// Any number of tables, each described by the section of this name.
     Tables(&'static str),
     /// Any other value, with a description and an example.
     Other {
@@ -47,11 +47,11 @@ pub enum Kind {
 /// Value of a key that is not given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// None: the key is required.
+    /// No value: the key is required.
     Required,
-    /// None, or as its help describes.
+    /// No value, or one that only the key's help describes.
     Absent,
-    /// This value, as in the file.
+    /// This value, written as in the file.
     Is(&'static str),
 }
 
@@ -84,12 +84,12 @@ pub const fn key(name: &'static str, kind: Kind, default: Fallback, help: &'stat
     Key { name, kind, default, help }
 }
 
-/// Declares a kind of value that only its reader interprets: its description, and an example.
+/// Declares a kind of value that only its reader interprets, by a description and an example.
 pub const fn other(what: &'static str, example: &'static str) -> Kind {
     Kind::Other { what, example }
 }
 
-/// Declares keys for settings. For tables built once: the texts of the defaults are leaked.
+/// Declares keys for settings. Use it only for tables that are built once: the texts of the defaults are leaked.
 pub fn setting_keys(settings: &[Setting]) -> Vec<Key> {
     let one = |setting: &Setting| {
         // Keys hold static texts; this runs once per table.
@@ -103,7 +103,7 @@ impl Section {
     /// Key of this name.
     ///
     /// # Panics
-    /// If the section does not declare it: names come from the program, not from the file.
+    /// If the section does not declare the key: names come from the program, not from the file.
     pub fn key(&self, name: &str) -> &'static Key {
         let found = self.keys.iter().find(|key| key.name == name);
         found.unwrap_or_else(|| panic!("section {} declares no key {name}", self.name))

@@ -1,9 +1,9 @@
-//! Reader of TOML files by declared keys: typed values with units, and all mistakes at once, each with its line, the
-//! expected value and the most similar key.
+//! Reader of TOML files by declared keys: converts values with units to types, and reports all mistakes at once, each
+//! with its line, the expected value and the most similar key.
 //!
-//! It declares only the keys that node files and scenarios share: those of [`node`], [`security`], [`custody`],
-//! [`reports`], [`tunnel`] and [`quota`]. Reference pages are generated from the same declarations ([`docs`]). It opens
-//! files only in [`read_text`]. Read [`Key`] and [`Reader`] first.
+//! The crate declares only the keys that node files and scenarios share: those of [`node`], [`security`], [`custody`],
+//! [`reports`], [`tunnel`] and [`quota`]. Reference pages are generated from the same declarations ([`docs`]). Only
+//! [`read_text`] opens files. Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
 pub mod codes;

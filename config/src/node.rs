@@ -1,29 +1,30 @@
-//! Plain settings of a node, common to node files and scenarios: keys and values by the rows of [`farlink_base::node`].
+//! Plain settings of a node, common to node files and scenarios. The rows of [`farlink_base::node`] define keys and
+//! values.
 
 use crate::keys::{Fallback, Key, Kind, key};
 use crate::reader::Reader;
 use farlink_base::node::{Given, params_of};
 use farlink_base::{NodeParam, NodeSettings};
 
-/// Key of a row. For tables built once: the text of its default is leaked.
+/// Declares the key of a row. Use it only for tables that are built once: the text of the default is leaked.
 pub fn row_key(row: &NodeParam) -> Key {
     let setting = row.setting();
     let default = row.default().map_or(Fallback::Absent, |value| Fallback::Is(setting.text(value).leak()));
     key(setting.name, Kind::Setting(setting), default, row.help)
 }
 
-/// Keys of the rows of one table of a node file; the empty name is the top.
+/// Declares the keys for the rows of one table of a node file; the empty name is the top.
 pub fn row_keys(table: &str) -> Vec<Key> {
     params_of(table).map(row_key).collect()
 }
 
-/// Location of one table's rows in a file: keys of a reader, behind a prefix.
+/// Place of one table's rows in a file: keys of a reader, with a prefix.
 pub struct RowsAt<'r, 'a> {
-    /// Name of the table in node files.
+    /// Name of the table in node files; empty for the top.
     pub table: &'static str,
-    /// Prefix of each key.
+    /// Prefix of each key in this file, such as `store_`; often empty.
     pub prefix: &'static str,
-    /// Reader of the keys.
+    /// Reader of the table that has the keys.
     pub reader: &'r Reader<'a>,
 }
 impl RowsAt<'_, '_> {
@@ -32,7 +33,7 @@ impl RowsAt<'_, '_> {
     }
 }
 
-/// Rewrites a hint: paths of rows in backquotes become keys of this file.
+/// Rewrites a hint: replaces paths of rows in backquotes by the keys that this file has for them.
 fn spelled(hint: &str, places: &[RowsAt<'_, '_>]) -> String {
     let key = |path: &str| {
         let row = NodeParam::named(path)?;
@@ -48,8 +49,8 @@ fn spelled(hint: &str, places: &[RowsAt<'_, '_>]) -> String {
     parts.map(spelled).collect()
 }
 
-/// Reads the settings of a node at these places, and reports contradictions. Rows that are not given keep the value in
-/// `usual`. Also returns the rows given.
+/// Reads the settings of a node at these places, and reports contradictions. Rows that are not given keep their value
+/// in `usual`. Returns the settings, and the rows that are given.
 pub fn node_settings(places: &[RowsAt<'_, '_>], usual: NodeSettings) -> (NodeSettings, Given) {
     let mut given = Given::new();
     for place in places {

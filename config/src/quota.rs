@@ -14,25 +14,25 @@ pub const QUOTA: &[Key] = &[
     key("share", Kind::Count(1, 100), Absent, "Most bytes, as a percentage of the store's capacity."),
 ];
 
-/// Part of a store that the bundles of some sources, or from some neighbours, may fill.
+/// Part of a store that bundles of some sources, or from some neighbours, may fill together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Quota {
-    /// Node ID patterns of the sources.
+    /// Patterns of the sources' node IDs; empty if there are neighbours.
     pub sources: Vec<String>,
-    /// Node ID patterns of the neighbours; empty if there are sources.
+    /// Patterns of the neighbours' node IDs; empty if there are sources.
     pub neighbours: Vec<String>,
-    /// Most bytes, if bounded.
+    /// Maximum bytes; `None` for no limit.
     pub bytes: Option<DataVolume>,
-    /// Most bundles, if bounded.
+    /// Maximum number of bundles; `None` for no limit.
     pub bundles: Option<u64>,
-    /// Most bytes, as a percentage of the store's capacity.
+    /// Maximum bytes, as a percentage of the store's capacity; `None` for no limit.
     pub share: Option<u64>,
 }
 
 impl Quota {
-    /// Most bytes for a store of this capacity.
+    /// Maximum bytes in a store of this capacity, the lesser of `bytes` and `share`.
     pub fn bytes_of(&self, capacity: DataVolume) -> u64 {
-        // Dividing first cannot overflow.
+        // Divides first, so that nothing overflows.
         let share = self.share.map_or(u64::MAX, |percent| capacity.bytes() / 100 * percent);
         self.bytes.map_or(u64::MAX, DataVolume::bytes).min(share)
     }
@@ -45,14 +45,14 @@ pub fn quota(reader: &Reader<'_>) -> Quota {
         if named.as_ref().is_some_and(Vec::is_empty) {
             reader.fail(key, "names nobody", "write e.g. [\"ipn:2.*\"], or \"*\" for everybody");
         }
-        // A pattern that cannot be read was reported.
+        // A pattern that cannot be read was reported already.
         named.unwrap_or_default()
     });
     let about = ["sources", "neighbours"].map(|key| reader.given(key));
     if about == [false; 2] {
         reader.fail("sources", "missing: a quota is about somebody", "add sources = [\"ipn:2.*\"], or neighbours");
     }
-    // One bundle may fall under a quota of its source and one of its neighbour: two tables state that clearly.
+    // Two tables state clearly that a bundle counts to the quota of its source and to that of its neighbour.
     if about == [true; 2] {
         reader.fail("neighbours", "a bundle counts once: by its source or by who gave it", "write two `[[quota]]`");
     }

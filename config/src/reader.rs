@@ -1,4 +1,4 @@
-//! Reader of typed values from TOML tables, by the keys of a section.
+//! Reader of typed values from TOML tables, by the declared keys of a section.
 
 use crate::errors::{Errors, nearest};
 use crate::input::{Input, example, list, positive_rate};
@@ -7,15 +7,15 @@ use farlink_base::{DataRate, DataVolume, DtnTime, Duration, parse_duration, pars
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Value with its place in the file.
+/// Value with its span in the file.
 pub type SpannedValue<'a> = Spanned<DeValue<'a>>;
 
-/// Overlaid tables with their paths; the first one with a key wins.
+/// Overlaid tables with their paths; the value of a key is that of the first table that has it.
 pub type Tables<'a> = Vec<(String, &'a DeTable<'a>)>;
 
-/// Reader of one table, or of several overlaid ones, of one section.
+/// Reader of one table, or of several overlaid tables, of one section.
 pub struct Reader<'a> {
-    /// Collector of mistakes.
+    /// Collector of the mistakes that this reader finds.
     pub errors: &'a Errors<'a>,
     section: &'static Section,
     tables: Tables<'a>,
@@ -26,11 +26,11 @@ fn joined(path: &str, name: &str) -> String {
 }
 
 impl<'a> Reader<'a> {
-    /// Reader of overlaid tables, whose keys are not checked.
+    /// Creates a reader of overlaid tables, whose keys are not checked.
     pub fn new(errors: &'a Errors<'a>, section: &'static Section, tables: Tables<'a>) -> Self {
         Reader { errors, section, tables }
     }
-    /// Reader of one table; unknown keys are reported.
+    /// Creates a reader of one table, and reports its unknown keys.
     pub fn checked(errors: &'a Errors<'a>, section: &'static Section, path: &str, table: &'a DeTable<'a>) -> Self {
         Reader::check_keys(errors, path, table, &[section]);
         Reader::new(errors, section, vec![(path.into(), table)])
@@ -53,32 +53,32 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Path of the table, for mistakes about the table as a whole.
+    /// Path of the first table, for mistakes about the table as a whole.
     pub fn path(&self) -> &str {
         self.tables.first().map_or("", |(path, _)| path)
     }
-    /// Value of a key, and path of the table that has it.
+    /// Finds the value of a key, and the path of the table that has it.
     fn find(&self, name: &str) -> Option<(&str, &'a SpannedValue<'a>)> {
         self.errors.count();
         self.tables.iter().find_map(|(path, table)| table.get(name).map(|value| (path.as_str(), value)))
     }
-    /// Value of a key, if given.
+    /// Value of a key in the file, without its default; `None` if it is not given.
     pub fn get(&self, name: &str) -> Option<&'a SpannedValue<'a>> {
         self.find(name).map(|(_, value)| value)
     }
-    /// Whether a key is given.
+    /// Whether any of the overlaid tables has a key.
     pub fn given(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
-    /// Whether the first table itself has a key.
+    /// Whether the first of the overlaid tables has a key.
     pub fn given_here(&self, name: &str) -> bool {
         self.tables.first().is_some_and(|(_, table)| table.contains_key(name))
     }
-    /// Reports a mistake in a key, or that it is missing.
+    /// Reports a mistake in a key, or about a missing key at the place of its table.
     pub fn fail(&self, name: &str, expected: impl Into<String>, hint: impl Into<String>) {
         match self.find(name) {
             Some((path, value)) => self.errors.at(&joined(path, name), Some(value.span().start), expected, hint),
-            // A missing key has no place of its own: the table that lacks it has.
+            // A missing key has no place, but the table that lacks it has.
             None => self.errors.at(&joined(self.path(), name), self.errors.beginning(self.path()), expected, hint),
         }
     }
@@ -91,8 +91,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a key with `read`; errors are reported and give `None`. An absent key has its default; a required one is
-    /// reported.
+    /// Converts the value of a key with `read`, or its default if the key is absent. `None` if the conversion fails or
+    /// a required key is absent, both of which are reported, or if there is no default. All methods below do the same.
     fn value<T>(&self, name: &str, read: impl Fn(Input<'_, 'a>, &Key) -> Result<T, String>) -> Option<T> {
         let key = self.section.key(name);
         let result = match (self.get(name), key.default) {
@@ -109,22 +109,22 @@ impl<'a> Reader<'a> {
             if let Some((found, near)) = expected.split_once("; did you mean ") {
                 return self.fail(name, found, format!("did you mean {near}"));
             }
-            // Errors of quantities end with an example: the hint has one with the key instead.
+            // Errors about quantities end with an example; the hint has an example with the key instead.
             let found = expected.split("; write e.g.").next().unwrap_or(expected);
             self.fail(name, found, format!("write e.g. `{name} = {}`", example(key.kind)));
         };
         result.inspect_err(report).ok()
     }
 
-    /// Text of a key.
+    /// Reads a text.
     pub fn text(&self, name: &str) -> Option<String> {
         self.value(name, |input, _| input.text().map(str::to_string))
     }
-    /// Text, or a list of texts.
+    /// Reads a text, or a list of texts.
     pub fn texts(&self, name: &str) -> Option<Vec<String>> {
         self.value(name, |input, _| input.texts())
     }
-    /// A name of letters, digits, `-`, `_` and `.`; others are reported.
+    /// Reads a name of 1 to 64 letters, digits, `-`, `_` and `.`; others are reported.
     pub fn name(&self, name: &str) -> Option<String> {
         self.value(name, |input, _| {
             let text = input.text()?;
@@ -137,66 +137,66 @@ impl<'a> Reader<'a> {
             if fine { Ok(text.to_string()) } else { Err(format!("`{text}` {why}")) }
         })
     }
-    /// Duration with its unit.
+    /// Reads a duration with its unit.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         self.value(name, |input, _| parse_duration(input.text()?))
     }
-    /// Signed duration in ns, e.g. `-1 h`; without a sign it is positive.
+    /// Reads a duration with an optional sign, such as `-1 h`; returns it in ns.
     pub fn offset(&self, name: &str) -> Option<i64> {
         self.value(name, |input, _| parse_offset(input.text()?))
     }
-    /// Data rate above zero.
+    /// Reads a data rate above zero.
     pub fn rate(&self, name: &str) -> Option<DataRate> {
         self.value(name, |input, _| positive_rate(input.text()?))
     }
-    /// Volume with its unit.
+    /// Reads a data volume with its unit.
     pub fn volume(&self, name: &str) -> Option<DataVolume> {
         self.value(name, |input, _| input.volume())
     }
-    /// Volume of at most 32 bits.
+    /// Reads a data volume that fits into 32 bits, in bytes.
     pub fn volume_u32(&self, name: &str) -> Option<u32> {
         self.value(name, |input, _| {
             let volume = input.volume()?;
             u32::try_from(volume.0).map_err(|_| format!("{volume} is more than {}", DataVolume(u64::from(u32::MAX))))
         })
     }
-    /// Point in time, UTC.
+    /// Reads a point in time, UTC.
     pub fn time(&self, name: &str) -> Option<DtnTime> {
         self.value(name, |input, _| input.time())
     }
-    /// Whole number within the bounds of its key.
+    /// Reads a whole number, within the bounds of its key.
     pub fn count(&self, name: &str) -> Option<u64> {
         self.value(name, |input, key| {
-            // Reader and declaration are both in the program: a mismatch is a bug.
+            // Reader and declaration are both part of the program, so a mismatch is a bug.
             let Kind::Count(min, max) = key.kind else { panic!("{name} is not a count") };
             let number = input.integer_in(min, max)?;
             let fits = (min..=max).contains(&number);
             if fits { Ok(number) } else { Err(format!("{number} is not between {min} and {max}")) }
         })
     }
-    /// Number from 0 to 1.
+    /// Reads a number from 0 to 1, or a percentage.
     pub fn share(&self, name: &str) -> Option<f64> {
         self.value(name, |input, _| input.share())
     }
-    /// Boolean, `true` or `false`.
+    /// Reads a flag, `true` or `false`.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.value(name, |input, _| input.flag())
     }
-    /// Index of the chosen word.
+    /// Reads one of the key's words; returns its index.
     pub fn choice(&self, name: &str) -> Option<usize> {
         self.value(name, |input, key| {
             let Kind::Choice(words) = key.kind else { panic!("{name} is not a choice") };
             input.word(words)
         })
     }
-    /// Indices of the chosen words.
+    /// Reads a list of the key's words; returns their indexes.
     pub fn choices(&self, name: &str) -> Option<Vec<usize>> {
         self.value(name, |input, key| {
             let Kind::Choices(words) = key.kind else { panic!("{name} is not a list of choices") };
             input.items()?.iter().map(|v| Input::Given(v.get_ref()).word(words)).collect()
         })
     }
-    /// The value of a setting, if it is given.
+    /// Reads a setting if it is given; unlike other methods, returns `None` rather than a default.
     pub fn setting(&self, name: &str) -> Option<u64> {
         let read = |input: Input<'_, 'a>, key: &Key| match &key.kind {
             Kind::Setting(setting) => input.setting(setting),
@@ -204,18 +204,18 @@ impl<'a> Reader<'a> {
         };
         if self.given(name) { self.value(name, read) } else { None }
     }
-    /// Settings of the section that are given, with their values.
+    /// Names and values of the settings of the section that are given.
     pub fn settings(&self) -> Vec<(&'static str, u64)> {
         let settings = self.section.keys.iter().filter(|key| matches!(key.kind, Kind::Setting(_)));
         settings.filter_map(|key| Some((key.name, self.setting(key.name)?))).collect()
     }
-    /// Reports if one setting, or its default, exceeds another that bounds it.
+    /// Reports if the setting `least`, or its default, exceeds the setting `most`.
     pub fn ascending(&self, least: &str, most: &str) {
         let value = |name: &str| {
             let key = self.section.keys.iter().find(|key| key.name == name)?;
             let Kind::Setting(setting) = key.kind else { return None };
             let given = self.get(name).map(|value| Input::Given(value.get_ref()).setting(&setting));
-            // A value that cannot be read was reported.
+            // A value that cannot be read was reported already.
             given.unwrap_or(Ok(setting.default)).ok().map(|value| (value, setting.text(value)))
         };
         let (Some((low, low_text)), Some((high, high_text))) = (value(least), value(most)) else { return };
@@ -227,33 +227,33 @@ impl<'a> Reader<'a> {
             self.fail(name, what, format!("write `{least}` and `{most}` so that the first is not above the second"));
         }
     }
-    /// Any other value, converted by the caller.
+    /// Reads any other value, which `read` converts.
     pub fn custom<T>(&self, name: &str, read: impl Fn(Input<'_, 'a>) -> Result<T, String>) -> Option<T> {
         self.value(name, |input, _| read(input))
     }
 
-    /// Nested table; unknown keys are reported.
+    /// Reader of a nested table, whose unknown keys are reported; `None` if it is absent.
     pub fn table(&self, name: &str, section: &'static Section) -> Option<Reader<'a>> {
         let (path, table) = self.raw_table(name)?;
         Some(Reader::checked(self.errors, section, &path, table))
     }
-    /// Nested tables of this name in all overlaid tables, overlaid likewise, key by key.
+    /// Reader of the nested tables of this name in all overlaid tables, which are overlaid in the same order.
     pub fn overlaid(&self, name: &str, section: &'static Section) -> Reader<'a> {
         let tables = self.tables.iter().map(|table| Reader::new(self.errors, self.section, vec![table.clone()]));
         let nested = tables.filter_map(|outer| outer.table(name, section)).flat_map(|reader| reader.tables);
         Reader::new(self.errors, section, nested.collect())
     }
-    /// Nested table, or an empty one if absent.
+    /// Reader of a nested table, or of an empty one if it is absent.
     pub fn table_or_empty(&self, name: &str, section: &'static Section) -> Reader<'a> {
-        // Without tables every key has its default, and required ones are reported.
+        // Without a table every key has its default, and required keys are reported.
         let empty = || Reader::new(self.errors, section, Vec::new());
         self.table(name, section).unwrap_or_else(empty)
     }
-    /// Nested table with its path.
+    /// Nested table with its path; `None` if it is absent, or is not a table, which is reported.
     pub fn raw_table(&self, name: &str) -> Option<(String, &'a DeTable<'a>)> {
         self.table_written(name, "")
     }
-    /// Nested table; the hint for a value of another type has `more` after the name.
+    /// As [`Reader::raw_table`]; the hint for a value of another type has `more` after the name.
     fn table_written(&self, name: &str, more: &str) -> Option<(String, &'a DeTable<'a>)> {
         self.section.key(name);
         let (path, value) = self.find(name)?;
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
             }
         }
     }
-    /// Tables inside the table `name`: name, path and table, in the order of the file.
+    /// Tables inside the table `name`, each with its name and path, in the order of the file.
     pub fn named_tables(&self, name: &str) -> Vec<(String, String, &'a DeTable<'a>)> {
         let Some((path, outer)) = self.table_written(name, ".NAME") else { return Vec::new() };
         let mut found = Vec::new();
@@ -293,12 +293,12 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        // The parser sorts by name.
+        // The parser sorts by name, not by place.
         found.sort_by_key(|(start, ..)| *start);
         found.into_iter().map(|(_, name, path, table)| (name, path, table)).collect()
     }
 
-    /// Tables of an array of tables, with their paths in mistakes: `link[space]`, or `link[2]` without a name.
+    /// Tables of an array of tables, with the paths that mistakes show: `link[space]`, or `link[2]` without a name.
     pub fn tables(&self, name: &str) -> Tables<'a> {
         self.section.key(name);
         let Some((outer, value)) = self.find(name) else { return Vec::new() };
@@ -312,7 +312,7 @@ impl<'a> Reader<'a> {
             self.errors.count();
             match item.get_ref() {
                 DeValue::Table(table) => {
-                    // A name finds the table faster than a count.
+                    // People find a table faster by its name than by counting.
                     let label = table.get("name").and_then(|v| v.get_ref().as_str().map(str::to_string));
                     let place = format!("{name}[{}]", label.unwrap_or_else(|| (index + 1).to_string()));
                     let path = joined(outer, &place);

@@ -5,7 +5,7 @@ use crate::keys::{Fallback::Absent, Key, key};
 use crate::reader::Reader;
 use farlink_base::{REPORT_TERMS, ReportTerms};
 
-/// Keys of the rules; those of the terms follow.
+/// Keys of the rules. The keys of [`REPORT_TERMS`] follow them in the table.
 pub const RULES: &[Key] = &[
     key("to", PATTERNS, Absent, "Endpoint IDs that reports may be sent to; default: any report-to endpoint ID."),
     key(
@@ -19,9 +19,9 @@ pub const RULES: &[Key] = &[
 /// Rules of compressed reporting.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReportRules {
-    /// Endpoint ID patterns that reports may be sent to.
+    /// Patterns of the endpoint IDs to which reports may be sent.
     pub to: Vec<String>,
-    /// Destination patterns of the bundles created here that request compressed reports.
+    /// Patterns of the destinations for which bundles created here request compressed reports.
     pub request: Vec<String>,
     /// Time and number of bundles after which reports are sent.
     pub terms: ReportTerms,

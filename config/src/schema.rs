@@ -1,10 +1,11 @@
-//! JSON schemas made from tables of keys, for editors that complete and check TOML files.
+//! Generator of JSON schemas from declared keys, for editors that complete and check TOML files.
 
 use crate::keys::{Fallback, Key, Kind, Section};
 use farlink_base::{Setting, Unit};
 use std::fmt::Write;
 
-/// JSON schema of a file: its top table, and the sections that keys name. Sections that share a name are alternatives.
+/// JSON schema of a file: its top table, and the sections to which keys refer. Sections with equal names are
+/// alternatives.
 pub fn schema(title: &str, top: &Section, sections: &[&Section]) -> String {
     let mut out = format!(
         "{{\n\"$schema\": \"http://json-schema.org/draft-07/schema#\",\n\"title\": {},\n{},\n\"definitions\": {{",
@@ -25,12 +26,12 @@ pub fn schema(title: &str, top: &Section, sections: &[&Section]) -> String {
     out + "\n}\n}\n"
 }
 
-/// A table as members of a JSON object. The parameters of a policy stand beside its name.
+/// Members of the JSON object that describes a table.
 fn members(section: &Section) -> String {
     let keys: Vec<String> = section.keys.iter().map(|key| format!("{}: {}", quoted(key.name), value(key))).collect();
     let required = section.keys.iter().filter(|key| key.default == Fallback::Required);
     let required: Vec<String> = required.map(|key| quoted(key.name)).collect();
-    // Names of parameters depend on the policy chosen, so any further key is allowed.
+    // A policy's parameters stand beside its name, and depend on it, so any other key is allowed.
     let others = matches!(section.name, "router" | "control");
     format!(
         "\"type\": \"object\", \"description\": {}, \"additionalProperties\": {others}, \"required\": [{}], \
@@ -52,7 +53,7 @@ fn value(key: &Key) -> String {
     format!("{{{kind}{separator}\"description\": {}{default}}}", quoted(key.help))
 }
 
-/// Whether the value is no string in JSON.
+/// Whether a value of this kind is written without quotes in JSON.
 fn is_bare(kind: Kind) -> bool {
     match kind {
         Kind::Count(..) | Kind::Flag | Kind::Share => true,
@@ -66,7 +67,7 @@ fn kind(kind: Kind) -> String {
     match kind {
         Kind::Text | Kind::Name | Kind::File | Kind::Duration | Kind::Rate | Kind::Volume => text(),
         Kind::Count(min, max) => count(min, max),
-        // A string, too, for percentages.
+        // A percentage is a string.
         Kind::Share => "\"type\": [\"number\", \"string\"]".into(),
         Kind::Flag => flag(),
         Kind::Choice(words) => choice(words),
@@ -78,7 +79,7 @@ fn kind(kind: Kind) -> String {
             "\"anyOf\": [{{\"type\": \"array\", \"items\": {{{0}}}}}, {{\"type\": \"object\", \"additionalProperties\": {{{0}}}}}]",
             table(name)
         ),
-        // TOML has times of its own, and other kinds have readers of their own: any value is accepted.
+        // TOML has a type for times, and readers interpret the other kinds: any value is accepted.
         Kind::Time | Kind::Other { .. } => String::new(),
     }
 }

@@ -8,16 +8,16 @@ use farlink_base::{EndpointId, pattern_covers};
 
 use Fallback::{Absent, Is, Required};
 
-/// Integrity scope: data covered besides the target, in the order of its bits (RFC 9173 section 3.3.3).
+/// Data that the integrity scope may cover besides the target, in the order of its bits (RFC 9173 section 3.3.3).
 const SCOPE: &[&str] = &["primary", "target", "security"];
-/// Treatment of fragments that cannot be verified.
+/// Treatments of fragments that cannot be verified.
 const FRAGMENTS: &[&str] = &["refuse", "pass"];
 const HASHES: &[&str] = &["256", "384", "512"];
 const CIPHERS: &[&str] = &["128", "256"];
 const TARGETS: Kind = other("list of \"payload\", \"primary\" and numbers of types", "[\"payload\"]");
 const PATTERN: Kind = other("pattern of endpoint IDs", "\"ipn:1.*\"");
 
-/// Keys of a rule.
+/// Keys of a security rule.
 pub const RULE: &[Key] = &[
     key(
         "role",
@@ -73,11 +73,11 @@ pub const RULE: &[Key] = &[
     ),
 ];
 
-/// Reads one rule and reports contradictions.
+/// Reads one rule, and reports contradictions; `None` if a value is missing or cannot be read, which is reported.
 pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
     let role = Role::ALL[reader.choice("role")?];
     let service = Service::ALL[reader.choice("service")?];
-    // Without the key the payload is the target, which a default text cannot express.
+    // Without the key, the payload is the target; the text of a default cannot express a list.
     let targets = match reader.given("targets") {
         true => reader.custom("targets", targets)?,
         false => vec![PAYLOAD],
@@ -138,8 +138,8 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
     }
 }
 
-/// Refuses a rule whose key is used in another security context by the rule at `first`, under the name `other` (RFC
-/// 9173 section 6.2).
+/// Reports that a rule's key serves another security context in the rule at path `first`, where the key has the name
+/// `other` (RFC 9173 section 6.2).
 pub fn refuse_second_service(reader: &Reader<'_>, rule: &Rule, other: &str, first: &str) {
     let other = if other == rule.key { String::new() } else { format!(", the same as `{other}`,") };
     let (key, service) = (&rule.key, Service::WORDS[rule.service as usize]);
@@ -149,7 +149,7 @@ pub fn refuse_second_service(reader: &Reader<'_>, rule: &Rule, other: &str, firs
     reader.fail("key", what, "give each service a key of its own");
 }
 
-/// Reports each rule that no bundle reaches, as earlier rules match first.
+/// Reports each rule that no bundle reaches, because earlier rules match first.
 pub fn shadows(rules: &[(Rule, Reader<'_>)]) {
     for (place, (rule, reader)) in rules.iter().enumerate() {
         if is_shadowed(rule, rules[..place].iter().map(|(earlier, _)| earlier)) {
@@ -157,7 +157,7 @@ pub fn shadows(rules: &[(Rule, Reader<'_>)]) {
         }
     }
 }
-/// Reports that no bundle reaches a rule.
+/// Reports that no bundle reaches this rule.
 pub fn shadowed(reader: &Reader<'_>) {
     let what = "no bundle comes to this rule: rules before it take them all";
     reader.fail("from", what, "put it before them, or take it out");
@@ -167,7 +167,7 @@ pub fn is_shadowed<'a>(rule: &Rule, earlier: impl Iterator<Item = &'a Rule> + Cl
     let taken = |target: &u64| {
         earlier.clone().any(|earlier| {
             earlier.service == rule.service
-                // Verifiers and acceptors compete for the same blocks; sources are separate.
+                // Verifiers and acceptors compete for the same blocks; sources add blocks of their own.
                 && (earlier.role == Role::Source) == (rule.role == Role::Source)
                 && earlier.targets.contains(target)
                 && pattern_covers(&earlier.from, &rule.from)

@@ -4,7 +4,7 @@ use crate::custody::terms;
 use crate::reader::Reader;
 use farlink_base::{Duration, TUNNEL_TERMS, TunnelTerms};
 
-/// Reads the terms and reports contradictions.
+/// Reads the terms of a tunnel, and reports contradictions.
 pub fn tunnel(reader: &Reader<'_>) -> TunnelTerms {
     let terms = terms(reader, TUNNEL_TERMS);
     if terms.timeout < Duration::from_millis(1) {

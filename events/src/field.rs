@@ -127,7 +127,7 @@ impl EventField for BundleKey {
     fn read(_: &str, line: &EventLine<'_>) -> Result<Self, String> {
         let (source, service) = line.endpoint("source")?;
         let (time, sequence) = (line.number("created_ms")?, line.number("sequence")?);
-        // `&` does not short-circuit: a sample records both fields as optional.
+        // `&` does not short-circuit, so that a sample records both fields as optional.
         let fragment = line.has("fragment_offset") & line.has("fragment_length");
         let part = || Ok::<_, String>((line.number("fragment_offset")?, line.number("fragment_length")?));
         Ok(BundleKey { source, service, time, sequence, fragment: fragment.then(part).transpose()? })

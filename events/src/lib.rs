@@ -1,8 +1,9 @@
 //! Names and fields of events, defined once: the node writes JSON lines and log lines from them, the testbed reads the
 //! lines back into [`farlink_base::Event`], and the reference pages are generated.
 //!
-//! It opens no file and stores only the identities of bundles that a node holds. Rows and tables are in `report`, which
-//! gets events from simulations and files alike. Read the table in [`schema`], then [`EventNames`].
+//! It opens no file. Of a node it stores only the names of links and the identities of bundles held. Rows and tables
+//! are in `report`, which gets events from simulations and files alike. Read the table in [`schema`], then
+//! [`EventNames`].
 #![forbid(unsafe_code)]
 
 mod field;

@@ -26,7 +26,7 @@ impl EventNames {
     }
     /// Adds the name of a link that was configured later.
     pub fn name_link(&mut self, link: LinkId, name: String) {
-        // Named by its number: the list has a place per configured link only.
+        // A dynamic link is named by its number; `links` contains configured links only.
         if link.is_dynamic() {
             return;
         }

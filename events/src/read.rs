@@ -1,4 +1,4 @@
-//! Reader of one event: the fields of a line, or sample values that record which fields were requested.
+//! Reader of the fields of one event: from a line, or as sample values, in which case it records the fields requested.
 
 use crate::names::{self, EventNames};
 use farlink_base::NodeId;
@@ -21,7 +21,7 @@ impl<'a> EventLine<'a> {
         let fields = serde_json::from_str(json).map_err(|why| why.to_string())?;
         Ok(EventLine { fields: Some(fields), asked: RefCell::default(), names })
     }
-    /// Reader that returns a valid value for every field, each number once.
+    /// Reader that returns a valid sample value for every field, and no number twice.
     pub fn sample(names: &'a EventNames) -> Self {
         EventLine { fields: None, asked: RefCell::default(), names }
     }
@@ -34,7 +34,7 @@ impl<'a> EventLine<'a> {
             Some(fields) => fields.get(name).and_then(read).ok_or_else(|| format!("`{name}` is missing or wrong")),
             None => {
                 let mut asked = self.asked.borrow_mut();
-                // `has` and the value request the same field.
+                // The field is listed already if `has` was called for it.
                 if !asked.iter().any(|known| known.trim_end_matches('?') == name) {
                     asked.push(name.into());
                 }

@@ -18,7 +18,8 @@ pub struct EventInfo {
     pub help: &'static str,
 }
 
-/// `a / b` is an endpoint, written as one field `a`; `(x)` is a variant that holds a whole struct.
+/// Defines the table of events. `a / b` are the node and the service of an endpoint, written as one field `a`; `(x)`
+/// marks a variant that holds a whole struct.
 macro_rules! schema {
     ($( $variant:ident $name:literal $sentence:literal $help:literal
         { $( $field:ident $(/ $service:ident)? ),* } $(($group:ident))?; )*) => {

@@ -1,5 +1,5 @@
-//! Cables between hosts: an interface in each host with its addresses and its only neighbour, and the two ports between
-//! which the emulator sits.
+//! Cables between hosts: an interface in each host, with its addresses and its only neighbour, and two ports between
+//! which the emulator carries packets.
 
 use crate::emulator::Port;
 use farlink_os::namespace::NetworkNamespace;
@@ -16,12 +16,13 @@ pub struct CableEnd<'a> {
     pub host: &'a NetworkNamespace,
     /// Addresses of the interface, with prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// TCP congestion control towards the other end, by the kernel's name; `None` for the host's default.
+    /// TCP congestion control towards the other end, by its name in the kernel; `None` for the host's default.
     pub congestion: Option<String>,
 }
 
-/// Plugs a cable into two hosts; call it in the emulator's network namespace. `name` is at most 13 bytes long and names
-/// the interface in both hosts. `rings` are the bytes of the receive rings of both ports ([`crate::emulator::rings`]).
+/// Plugs a cable into two hosts; call it in the emulator's network namespace. `name`, at most 13 bytes long, is the
+/// interface's name in both hosts, less a final `a` or `b`. `rings` are the sizes of both ports' receive rings in bytes
+/// ([`crate::emulator::rings`]).
 pub fn plug(name: &str, ends: [&CableEnd<'_>; 2], mtu: u32, rings: [usize; 2]) -> io::Result<[Port; 2]> {
     let macs = [mac(name, 1), mac(name, 2)];
     let make = |index: usize| {
@@ -40,7 +41,7 @@ pub fn plug(name: &str, ends: [&CableEnd<'_>; 2], mtu: u32, rings: [usize; 2]) -
     Ok([make(0)?, make(1)?])
 }
 
-/// Configures the host's interface, from inside the host.
+/// Configures one end's interface; call it inside the host.
 fn set_up(
     name: &str,
     end: &CableEnd<'_>,
@@ -57,7 +58,7 @@ fn set_up(
     for (address, prefix) in addresses {
         netlink.add_address(index, *address, *prefix)?;
     }
-    // Static neighbours: ARP requests would take part in the link model's random decisions.
+    // Neighbours are static, since ARP requests would take part in the link model's random decisions.
     for neighbour in neighbours {
         netlink.add_neighbour(index, neighbour, neighbour_mac)?;
         if let Some(control) = &end.congestion {
@@ -67,8 +68,8 @@ fn set_up(
     Ok(())
 }
 
-/// Lets a host forward packets and accept packets on asymmetric routes (no reverse-path filter). Call it before the
-/// host has interfaces, which inherit these settings.
+/// Makes the current host forward packets and accept packets on asymmetric routes (no reverse-path filter). Call it
+/// inside the host before it has interfaces, which inherit these settings.
 pub fn allow_forwarding() -> io::Result<()> {
     const SETTINGS: &str = "/proc/sys/net/ipv4";
     let set = |name: &str, value: &str| {
@@ -79,7 +80,7 @@ pub fn allow_forwarding() -> io::Result<()> {
     ["all", "default"].iter().try_for_each(|which| set(&format!("conf/{which}/rp_filter"), "0"))
 }
 
-/// Creates a host: a network namespace with its loopback up.
+/// Creates a host: a network namespace whose loopback interface is up.
 pub fn make_host() -> io::Result<NetworkNamespace> {
     let host = NetworkNamespace::create()?;
     host.within(|| {
@@ -90,7 +91,7 @@ pub fn make_host() -> io::Result<NetworkNamespace> {
     Ok(host)
 }
 
-/// Disables IPv6 on an interface if `/proc/sys` is writable; unsolicited IPv6 is not carried in any case.
+/// Disables IPv6 on an interface if `/proc/sys` is writable, so that the kernel sends no unsolicited packets.
 fn silence(name: &str) {
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
 }
@@ -100,7 +101,7 @@ fn index_of(netlink: &mut Netlink, name: &str) -> io::Result<u32> {
     found.map(|i| i.index).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no interface `{name}`")))
 }
 
-/// Locally administered MAC address derived from the name, so that captures of two runs agree.
+/// Locally administered MAC address derived from the name, so that captures of two runs have equal addresses.
 fn mac(name: &str, end: u8) -> Mac {
     // FNV-1a; the first byte 02 marks a locally administered address.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));

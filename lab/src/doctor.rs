@@ -1,5 +1,5 @@
-//! Capabilities of this machine to isolate, emulate and measure, found by trying each as the current user, with hints
-//! for what is missing.
+//! Checks of this machine's capabilities to isolate, emulate and measure: tries each as the current user, with hints
+//! for those that are missing.
 
 use crate::container::{self, Bind, ContainerSetup, Libraries, Runtime};
 use crate::supervisor::{CableSetup, HostSetup, Reply, Request, Role, SpawnSetup, Supervisor};
@@ -33,7 +33,7 @@ pub struct MachineCheck {
     pub outcome: CheckOutcome,
     /// Description of the result.
     pub found: String,
-    /// Way to obtain or improve it, unless it works fully.
+    /// Way to obtain or improve the capability; `None` if it works fully.
     pub hint: Option<String>,
 }
 
@@ -64,8 +64,8 @@ pub struct Findings {
     pub checks: Vec<MachineCheck>,
 }
 
-/// Tries everything, which takes about a second. `program` must call [`crate::supervisor::run_if_asked`] first.
-/// `directory` is on the disk to be measured.
+/// Tries everything, which takes about a second. `program` is the path of a program that first calls
+/// [`crate::supervisor::run_if_asked`]; `directory` is on the disk to be measured.
 pub fn examine(program: &Path, directory: &Path) -> Findings {
     let (uid, _) = namespace::user_and_group();
     let isolation = isolation(program, uid);
@@ -150,7 +150,7 @@ fn links(program: &Path) -> MachineCheck {
 }
 
 fn real_time() -> MachineCheck {
-    // In a thread of its own, which the priority stays with; 50 is that of the emulator's workers.
+    // In a thread of its own, so that only that gets the priority; 50 is the priority of the emulator's workers.
     let granted = std::thread::spawn(|| schedule::set_real_time(50)).join();
     match granted {
         Ok(Ok(())) => MachineCheck::new("real-time scheduling", CheckOutcome::Yes, "SCHED_FIFO granted"),
@@ -160,7 +160,7 @@ fn real_time() -> MachineCheck {
     }
 }
 
-/// Measures the wake-up delay of 200 sleeps of 1 ms, at the priority the emulator would get.
+/// Measures the wake-up delay of 200 sleeps of 1 ms, with the emulator's priority if that is permitted.
 fn timers() -> MachineCheck {
     let measure = || {
         let _ = schedule::set_timer_slack(1);
@@ -198,7 +198,7 @@ fn cgroups() -> MachineCheck {
     }
     kinds.extend(found.version_1.iter().map(|(controller, _)| format!("v1 {}", controller.name())));
     let kinds = if kinds.is_empty() { "none mounted".to_string() } else { kinds.join(", ") };
-    // All needs at once: a host may have every limit.
+    // All controllers at once: a host may have every limit.
     let attempt = GroupName::of_self().and_then(|name| {
         let made = ControlGroup::create(&found, name, Needs { quota: true, cpus: true, memory: true });
         cgroup::remove(&found, name);
@@ -218,7 +218,7 @@ fn cgroups() -> MachineCheck {
     }
 }
 
-/// Starts this program in a container without any file of its own.
+/// Tries to start this program in a container whose image is empty.
 fn containers(program: &Path) -> MachineCheck {
     let none = |found: String, hint: &str| MachineCheck::new("containers", CheckOutcome::Partly, found).hint(hint);
     let Ok(runtime) = Runtime::find() else {
@@ -315,7 +315,7 @@ fn buffers() -> MachineCheck {
     )
 }
 
-/// Median time of a 4 kB write with a sync.
+/// Measures the median time of a 4 kB write with a sync.
 fn disk(directory: &Path) -> MachineCheck {
     let path = directory.join(format!(".farlink-doctor-{}", std::process::id()));
     let measure = || -> std::io::Result<f64> {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A node to be run.
+/// Node that a driver configures and starts, with the run's paths and settings.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeContext<'a> {
     /// Scenario of the run.
@@ -24,20 +24,20 @@ pub struct NodeContext<'a> {
     pub epoch: DtnTime,
     /// Path of the `farlink` program.
     pub program: &'a Path,
-    /// Whether its processes have real-time scheduling; without it they may get the processor late.
+    /// Whether the node's processes have real-time scheduling; without it they may have to wait for a processor.
     pub real_time: bool,
 }
 
-/// Folder shared by all nodes of a run, beside theirs; no node can have this name. It holds the secrets of the run, and
-/// is removed after a successful run.
+/// Folder shared by all nodes of a run, in the folder that holds theirs; no node can have this name. It holds the
+/// secrets of the run, and is removed after a successful run.
 pub const COMMON: &str = ".common";
 
-/// A program with arguments and environment.
+/// Program to start, with its arguments and environment.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Program {
     /// Program, then arguments.
     pub command: Vec<String>,
-    /// Environment variables in addition to ours.
+    /// Environment variables in addition to those of the testbed's own process.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -112,7 +112,7 @@ pub trait Driver {
     /// Writes the node's files into its folder and returns the program to start.
     ///
     /// # Errors
-    /// A feature of the scenario that this implementation lacks, or a file that cannot be written.
+    /// If the implementation lacks a feature that the scenario uses, or a file cannot be written.
     fn prepare(&self, node: &NodeContext<'_>) -> Result<Program>;
 
     /// Whether the node accepts applications.
@@ -142,37 +142,38 @@ pub trait Driver {
     /// Program that adds a link to the running node, or removes one, and ends when this is done.
     ///
     /// # Errors
-    /// When this implementation cannot change its links, or a file cannot be written.
+    /// If this implementation cannot change its links, or a file cannot be written.
     fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program>;
 
-    /// Saves the files of a node that was killed at that monotonic nanosecond and has ended, and adds the failure to
-    /// its events.
+    /// Saves the files of a node after its process has ended, and adds the failure to the node's events. `killed_ns` is
+    /// the monotonic time, in ns, at which the testbed killed it.
     ///
     /// # Errors
-    /// When a file cannot be moved.
+    /// If a file cannot be moved.
     fn fell(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<()>;
 
-    /// Program that restarts a node that [was killed](Driver::fell), from its disk.
+    /// Program that restarts a [killed node](Driver::fell) with the data on its disk.
     ///
     /// # Errors
-    /// When restarting is not supported, or a file cannot be written.
+    /// If restarting is not supported, or a file cannot be written.
     fn again(&mut self, node: &NodeContext<'_>) -> Result<Program>;
 
     /// Counts bundles so far; repeated deliveries after a restart count once. Called several times a second, so it must
     /// be cheap.
     fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally;
 
-    /// Folder of the node's store, whose size is sampled; `None` if the events report it.
+    /// Folder of the node's store, for samples of its size; `None` if the node's events report the size.
     fn store(&self, _node: &NodeContext<'_>) -> Option<PathBuf> {
         None
     }
 
-    /// Deviations of the running node from the scenario, in its own words, such as a bound it reduced.
+    /// Sentences about how the running node deviates from the scenario, such as a bound that it reduced.
     fn deviations(&self, node: &NodeContext<'_>) -> Vec<String>;
 
-    /// Calls `each` with all events in order, after the node has ended. Times are on the machine's monotonic clock.
+    /// Calls `each` with every event of the node in order, after the node has ended. Times are on the machine's
+    /// monotonic clock.
     ///
     /// # Errors
-    /// When the event record cannot be read.
+    /// If the event record cannot be read.
     fn events(&mut self, node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()>;
 }

@@ -16,16 +16,15 @@ use std::time::{Duration, Instant};
 
 /// Names of the hosts, in the order of the link's ends.
 pub const HOSTS: [&str; 2] = ["a", "b"];
-// Time by which the first host's program starts before the second's, so that a server can get
-// ready.
+// Time between the starts of the two programs; the first is usually a server, which needs it to get ready.
 const HEAD_START: Duration = Duration::from_millis(300);
-// Same interval as for the samples of a run; the status line needs no shorter one.
+// As for the samples of a run; the status line, once a second, needs no shorter interval.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of [`emulate`].
 #[derive(Clone, Debug)]
 pub struct EmulateOptions {
-    /// Link specification for `farlink_link::LinkSpec::parse`; forward leads from a to b.
+    /// Link specification as [`LinkSpec::parse`] takes it; the forward direction leads from a to b.
     pub link: String,
     /// Largest IP packet in bytes.
     pub mtu: u32,
@@ -33,9 +32,10 @@ pub struct EmulateOptions {
     pub seed: u64,
     /// Time after which the emulation ends; `None` for no limit.
     pub duration: Option<Duration>,
-    /// Shell commands to run in the hosts. The emulation ends with that of b, or with that of a if b has none.
+    /// Shell commands to run in hosts a and b. The emulation ends when the command of b ends, or that of a if b has
+    /// none.
     pub commands: [Option<String>; 2],
-    /// Whether each wire packet is handed over alone and at its time, at the price of processor time.
+    /// Whether each wire packet is handed over alone at its exact due time, which costs more processor time.
     pub exact: bool,
     /// File to which the frames of the link are written, as pcapng.
     pub capture: Option<PathBuf>,
@@ -46,24 +46,24 @@ pub struct EmulateOptions {
 pub struct Summary {
     /// Length of the emulation in seconds.
     pub duration_s: f64,
-    /// Results from a to b, and from b to a.
+    /// Results of the directions from a to b and from b to a, in this order.
     pub directions: Vec<DirectionSummary>,
-    /// Reasons to doubt the results; empty if there are none.
+    /// Reasons to doubt the results; empty if none was found.
     pub doubts: Vec<String>,
-    /// Exit status of each command by host.
+    /// Exit status of each command by host; `None` if a signal ended it.
     pub exits: BTreeMap<String, Option<i32>>,
 }
 
-/// Results of one direction.
+/// Results of one direction of the link.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectionSummary {
     /// Name of the sending host.
     pub from: String,
-    /// Number of packets offered.
+    /// Number of packets that the host sent into the link.
     pub sent_packets: u64,
-    /// Number of packets that arrived or will arrive.
+    /// Number of packets that arrived or are still in flight.
     pub delivered_packets: u64,
-    /// Bytes that arrived or will arrive, headers and overhead included.
+    /// Bytes of packets that arrived or are still in flight, headers and overhead included.
     pub delivered_bytes: u64,
     /// Number of packets lost, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
@@ -73,18 +73,19 @@ pub struct DirectionSummary {
     pub late_p99_us: f64,
     /// Largest delay added by the emulator, in microseconds.
     pub late_max_us: f64,
-    /// Packets lost by the emulator itself, not by the link model.
+    /// Packets lost by the emulator, not by the link model, and changes of the link for which it was late.
     pub own_losses: u64,
 }
 
-/// Emulates until the time is over, a command ends, or Control-C. `talk` receives status lines for the user.
+/// Emulates a link until its duration is over, the last command ends ([`EmulateOptions::commands`]), or the user
+/// interrupts it. `program` is the path of the `farlink` program; `talk` receives lines for the user.
 pub fn emulate(program: &Path, options: &EmulateOptions, talk: &mut dyn FnMut(&str)) -> Result<Summary> {
     let spec = LinkSpec::parse(&options.link)?;
     let interrupted = farlink_os::process::watch_termination()?;
     let mut supervisor = Supervisor::start(program, None)?;
     introduce(&mut supervisor, options, &spec, talk)?;
     let watch = MachineWatch::start();
-    // The supervisor has a working folder of its own.
+    // Made absolute, since the supervisor has another working folder.
     let captures = options.capture.as_ref().map(|path| {
         let interfaces = HOSTS.map(String::from);
         std::path::absolute(path).map(|path| CaptureSetup { link: 0, path, interfaces })
@@ -133,7 +134,7 @@ fn hosts() -> Vec<HostSetup> {
     HOSTS.map(|name| HostSetup { name: name.into(), ..HostSetup::default() }).to_vec()
 }
 
-/// Creates the hosts and prints how to enter them.
+/// Creates the hosts and the cable between them, and tells the user how to enter the hosts.
 fn introduce(
     supervisor: &mut Supervisor,
     options: &EmulateOptions,

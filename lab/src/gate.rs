@@ -1,10 +1,9 @@
-//! The validity gate: compares the measurements that a run took of itself and of its machine with bounds. A run within
-//! all of them is clean; any other is disturbed, with the reasons.
+//! Validity gate: compares the measurements that a run took of itself and of its machine with bounds. A run within all
+//! bounds is clean; any other is disturbed, with the reasons.
 
 use std::time::Duration;
 
-// Bound of the delay at the 99th percentile beyond which a run counts as disturbed, unless a tenth
-// of the link's delay is more.
+// Bound of the 99th percentile of the delay, or a tenth of the link's delay if that is longer.
 const LATE: Duration = Duration::from_millis(5);
 // Bound of the fraction of time in which a task waited for a processor. On one machine processes
 // always wait a little; beyond this they measure each other.
@@ -14,38 +13,39 @@ const STOLEN: f64 = 0.05;
 // Bound of the fraction of time in which processors were busy; beyond it the results show the
 // limits of this machine.
 const BUSY: f64 = 0.90;
-// Bound of the fraction of time in which a task waited for memory: one that swaps or reclaims
-// stands still for milliseconds.
+// Bound of the fraction of time in which a task waited for memory: a task that swaps or reclaims stands still for
+// milliseconds.
 const MEMORY_WAIT: f64 = 0.10;
 // Bound of the fraction of time in which a task waited for a disk, if nodes have durable stores.
 // A simulated disk takes 20 µs, and 200 µs for a sync.
 const DISK_WAIT: f64 = 0.10;
-// Bound of the fraction of samples that the probes left out; peaks between samples go unseen.
+// Bound of the fraction of samples that the probes left out, since peaks between samples go unseen.
 const SAMPLES_LOST: f64 = 0.05;
-// Bound of the difference between the two TCP baselines of a link, as a fraction of the larger:
-// 638 Mbit/s within 581 to 708 (DTN-COMET) is 0.18.
+// Bound of the difference between the two TCP baselines of a link, as a fraction of the larger. The range of 581 to 708
+// Mbit/s that DTN-COMET measured is 0.18.
 const BASELINE_SPREAD: f64 = 0.20;
 
-/// Component whose delay is judged.
+/// Component whose delays are judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Late {
-    /// The emulator: packets leave late.
+    /// Emulator: packets leave late.
     #[default]
     Packets,
-    /// A node that waited for a processor: its hand-over is late.
+    /// Node that waited for a processor: its hand-over is late.
     HandOver,
 }
 
-/// Measurements from which a run is judged; absent ones are not judged.
+/// Measurements from which a run is judged; those that are `None` are not judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signs {
-    /// Component whose delay is given.
+    /// Component to which `late_p99` refers.
     pub late: Late,
-    /// Delay at the 99th percentile.
+    /// 99th percentile of the delay.
     pub late_p99: Duration,
     /// Shortest one-way delay of the emulated links.
     pub delay: Duration,
-    /// Packets lost by the emulator itself: by a lack of memory, or by the kernel's queue before it read them.
+    /// Packets lost by the emulator, for lack of memory or in the kernel's queue, plus link changes for which it was
+    /// late.
     pub own_losses: u64,
     /// Fraction of time in which some task waited for a processor, if the kernel reports it.
     pub cpu_wait: Option<f64>,
@@ -68,7 +68,7 @@ impl Signs {
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        // Delays up to a tenth of the link's own delay hardly change a run.
+        // Delays up to a tenth of the link's own delay hardly change results.
         let allowed = LATE.max(self.delay / 10);
         if self.late_p99 > allowed {
             let what = match self.late {

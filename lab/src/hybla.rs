@@ -1,5 +1,5 @@
-//! TCP Hybla where the kernel has none: as a BPF object (struct_ops), registered and removed by `bpftool`. It holds for
-//! the whole kernel and stays until it is removed, so it is no part of a run.
+//! TCP Hybla for kernels without it: a BPF object (struct_ops) that `bpftool` registers and removes. It applies to the
+//! whole kernel and stays until it is removed, so it is not part of a run.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -9,27 +9,28 @@ use std::process::Command;
 
 /// Name of the congestion control in scenarios and, as a module, in the kernel.
 const KERNELS: &str = "hybla";
-/// Name under which ours is registered; a module may be loaded later, under its own.
+/// Name under which our Hybla is registered; it differs from the kernel's, whose module may be loaded later.
 pub const OURS: &str = "fl_hybla";
-/// Made from `lab/bpf/hybla.bpf.c`, whose head says how.
+/// BPF object, compiled from `lab/bpf/hybla.bpf.c`, whose head has the commands.
 const OBJECT: &[u8] = include_bytes!("../bpf/hybla.bpf.o");
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-/// Description of the kernel's types, without which no object fits it.
+/// Type information of the kernel (BTF), without which no BPF object can be adapted to it.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// Congestion controls that the kernel lists now; none where `/proc` hides them.
+/// Congestion controls that the kernel lists now; empty if `/proc` hides the list.
 pub fn available() -> Vec<String> {
     let list = fs::read_to_string(AVAILABLE).unwrap_or_default();
     list.split_whitespace().map(str::to_string).collect()
 }
 
-/// Name of a congestion control in a kernel with these: Hybla is the kernel's own if it has it, else ours.
+/// Name to use for a congestion control in a kernel with the `available` ones: `hybla` becomes [`OURS`] if only that is
+/// there.
 pub fn name_in_kernel<'a>(control: &'a str, available: &[String]) -> &'a str {
     let has = |name: &str| available.iter().any(|known| known == name);
     if control == KERNELS && !has(KERNELS) && has(OURS) { OURS } else { control }
 }
 
-/// Words for the congestion control that a host had, for people.
+/// Describes the congestion control of a host, for people.
 pub fn described(name: &str) -> String {
     if name == OURS {
         return format!("{OURS} (Hybla as a BPF object, registered by `farlink doctor --install hybla`)");
@@ -37,10 +38,10 @@ pub fn described(name: &str) -> String {
     format!("{name} (of the kernel)")
 }
 
-/// Registers our Hybla; returns a sentence about the outcome.
+/// Registers our Hybla, unless either is there; returns a sentence about the outcome.
 ///
 /// # Errors
-/// If this user, this kernel or this machine's programs do not permit it; each with a hint.
+/// If this user or this kernel does not permit it, or a program is missing; each message has a hint.
 pub fn install() -> Result<String> {
     let known = available();
     if known.iter().any(|name| name == OURS) {
@@ -72,16 +73,16 @@ pub fn install() -> Result<String> {
     Ok(format!("Hybla is registered as `{OURS}`, for the whole machine, until it is removed or started anew."))
 }
 
-/// Creates a folder of this user alone. One that exists is refused: in `/tmp` it may be a stranger's, who could exchange
-/// the object before root loads it, or lead the writing elsewhere by a symbolic link.
+/// Creates a folder that only this user may access. An existing folder is refused: in `/tmp` it may belong to another
+/// user, who could exchange the object before root loads it, or redirect the write by a symbolic link.
 fn create_own(folder: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// Removes our Hybla; connections that have it keep it. Returns a sentence about the outcome.
+/// Removes our Hybla; connections that use it keep it. Returns a sentence about the outcome.
 ///
 /// # Errors
-/// As [`install`].
+/// As for [`install`].
 pub fn remove() -> Result<String> {
     if !available().iter().any(|name| name == OURS) {
         return Ok(format!("No `{OURS}` is registered: nothing was removed."));
@@ -90,7 +91,7 @@ pub fn remove() -> Result<String> {
     Ok(format!("`{OURS}` was removed."))
 }
 
-/// Runs `bpftool`, which is often outside of the users' path.
+/// Runs `bpftool`, which is often not on the path of ordinary users.
 fn bpftool(arguments: &[&str]) -> Result<()> {
     let places = ["/usr/sbin/bpftool", "/sbin/bpftool", "/usr/local/sbin/bpftool"].map(PathBuf::from);
     let found = places.into_iter().find(|path| path.exists()).unwrap_or_else(|| "bpftool".into());
@@ -103,7 +104,7 @@ fn bpftool(arguments: &[&str]) -> Result<()> {
         Err(error) => return Err(error).with_context(|| format!("starting {}", found.display())),
     };
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_string()).join(" ");
-    // Version 7.1 exits with 0 where nothing was registered.
+    // Version 7.1 exits with 0 even if nothing was registered, so the text is searched for errors.
     if output.status.success() && !text.contains("Error") && !text.contains("can't") {
         return Ok(());
     }

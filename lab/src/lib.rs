@@ -1,7 +1,7 @@
-//! The testbed: isolated hosts on this machine, joined by emulated space links, with real node processes and real
-//! applications. It links no node: ours is started as a program, like any other implementation, and its actions are
-//! read from its event file. It parses no protocol beyond the needs of reports. Read [`emulator::Emulator`] and
-//! [`supervisor`] first.
+//! Testbed: isolated hosts on this machine, joined by emulated space links, with real node processes and real
+//! applications. The crate does not link Farlink's node: it starts the node as a program, like any other
+//! implementation, and reads the node's actions from its event file. It parses protocols only as far as reports need.
+//! Read [`emulator::Emulator`] and [`supervisor`] first.
 
 #![forbid(unsafe_code)]
 

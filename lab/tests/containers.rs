@@ -1,6 +1,7 @@
-//! Hosts that are containers: their programs by the supervisor and the OCI runtime. Skipped without a runtime.
+//! Tests of hosts that are containers: the supervisor starts their programs with the OCI runtime. Skipped without a
+//! runtime.
 //!
-//! This program is its own supervisor, and runs in the containers: their image has nothing but a few files.
+//! This program is its own supervisor, and also runs in the containers: their image has nothing but a few files.
 
 use farlink_lab::container::{self, Bind, ContainerSetup, Libraries, Runtime};
 use farlink_lab::supervisor::{
@@ -17,7 +18,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 const SECONDS: Duration = Duration::from_secs(10);
-/// First argument of this program in a container.
+/// First argument that makes this program do the work of a program in a container.
 const INSIDE: &str = "inside-a-container";
 
 fn main() -> ExitCode {
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Work of this program in a container.
+/// Does the work of a program in a container.
 fn inside(arguments: &[&str]) -> ExitCode {
     match arguments {
         ["report"] => {
@@ -93,7 +94,7 @@ fn own_path() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
-/// Folder of a test, with an image of two layers.
+/// Folder of a test, which contains an image of two layers.
 struct Place {
     folder: tempfile::TempDir,
     container: ContainerSetup,
@@ -146,7 +147,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// A supervisor with one host, which is a container.
+    /// Starts a supervisor with one host, which is a container.
     fn supervisor(&self, limits: HostLimits) -> anyhow::Result<Supervisor> {
         let mut supervisor = Supervisor::start(&own_path(), Some(&self.path("log"))).unwrap();
         let host =
@@ -241,7 +242,7 @@ fn signals_are_reported(place: &Place) {
     let mut supervisor = place.supervisor(HostLimits::default()).unwrap();
     place.spawn(&mut supervisor, 1, &["exit", "7"]);
     assert_eq!(exit_of(&mut supervisor, 1), (Some(7), None));
-    // The first comes while the runtime still starts the program.
+    // The first signal arrives while the runtime is still starting the program.
     for (id, signal, number) in [(2, SignalName::Terminate, 15), (3, SignalName::Kill, 9)] {
         place.spawn(&mut supervisor, id, &["sleep"]);
         if id == 3 {
@@ -285,7 +286,7 @@ fn killed_supervisor_leaves_nothing(place: &Place) {
         let mut supervisor = place.supervisor(HostLimits::default()).unwrap();
         let name = supervisor.groups().parse().unwrap();
         place.spawn(&mut supervisor, 1, &["sleep"]);
-        // Before, while and after the runtime starts the program.
+        // Kills before, while and after the runtime starts the program.
         std::thread::sleep(Duration::from_millis(60 * round as u64));
         let victim = [supervisor.outer_process(), supervisor.process][victim];
         process::signal(victim, process::Signal::Kill).unwrap();
@@ -307,7 +308,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Processes with a text in their command line, except for this one.
+/// Processes whose command line contains a text, except for this one.
 fn processes_named(mark: &str) -> usize {
     let own = std::process::id().to_string();
     let named = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {

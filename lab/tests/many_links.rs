@@ -1,4 +1,4 @@
-//! Many hosts and links come up, change and go. `cargo xtask bench links` measures more of them.
+//! Many hosts and links come up, change and end. `cargo xtask bench links` measures more of them.
 
 #[path = "../examples/many_links/world.rs"]
 mod world;

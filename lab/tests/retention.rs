@@ -1,5 +1,5 @@
-//! The retention probe on real hosts: every bundle that a relay forwards is found over each layer, in order. Times are
-//! measured by `cargo xtask bench retention`, and not asserted.
+//! The retention probe on real hosts: over each layer, it finds every bundle that a relay forwards, in order. Times are
+//! not asserted; `cargo xtask bench retention` measures them.
 
 #[path = "../examples/retention/traffic.rs"]
 mod traffic;

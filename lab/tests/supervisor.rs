@@ -1,4 +1,4 @@
-//! The supervisor as a real process: isolation, resource reports, and a complete clean-up.
+//! Tests of the supervisor as a real process: isolation, resource reports, and a complete clean-up.
 //!
 //! This program is its own supervisor (see `run_if_asked`), so it contains a small test harness.
 
@@ -109,8 +109,8 @@ fn exit_of(supervisor: &mut Supervisor, wanted: u32) -> (Option<i32>, Option<i32
     supervisor.wait_for(SECONDS, exited, |_| {}).unwrap()
 }
 
-/// A shell cannot send datagrams, so a connection of one host to a closed port of the other is timed: its refusal takes
-/// a round trip.
+/// A shell cannot send datagrams, so the test times a connection from one host to a closed port of the other: its
+/// refusal takes a round trip.
 fn hosts_talk(supervisor: &mut Supervisor) {
     set_up(supervisor, "delay=100 ms,rate=10 Mbit/s");
     let file = std::env::temp_dir().join(format!("farlink-lab-{}", std::process::id()));
@@ -198,7 +198,7 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     std::fs::remove_file(&file).unwrap();
     for (seen, (control, flags)) in seen.iter().zip([("cubic", "1 1"), ("reno", "0 0")]) {
         assert!(seen.starts_with(&format!("{flags} 4096 16384 2097152 4096 131072 6291456")), "{seen}");
-        // Checked only where `ip` is installed.
+        // Only if `ip` is installed.
         assert!(!seen.contains("dev") || seen.contains(&format!("congctl {control}")), "{seen}");
     }
     let tcp = HostTcp { congestion: Some("nosuch".into()), ..HostTcp::default() };
@@ -210,7 +210,7 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     }
 }
 
-/// Memory for 1 Gbit/s times 2 s takes a while to populate; a start before it is ready would find no link.
+/// Memory for 1 Gbit/s times 2 s takes a while to populate; a start before that would find no link.
 fn a_large_link_is_there(supervisor: &mut Supervisor) {
     set_up(supervisor, "rate=1 Gbit/s,delay=2 s");
     let start = Instant::now();
@@ -243,7 +243,7 @@ fn probe(supervisor: &mut Supervisor) {
     supervisor.tell(&Request::Probe { interval_ms: 20, tcp: true, stores: Vec::new() }).unwrap();
 }
 
-/// Waits for a reading of a role that fulfils a condition; `None` if none comes within some seconds.
+/// Waits for a reading of a role that fulfils a condition; `None` if there is none within some seconds.
 fn read_until(
     supervisor: &mut Supervisor,
     host: usize,
@@ -261,7 +261,7 @@ fn read_until(
     supervisor.wait_for(Duration::from_secs(5), found, |_| {}).ok()
 }
 
-/// `dd` reads into a buffer of the size of a block: anonymous memory of a known size.
+/// `dd` reads into a buffer of one block, which is anonymous memory of a known size.
 fn roles_are_counted_apart(supervisor: &mut Supervisor) {
     set_up(supervisor, "geo");
     probe(supervisor);
@@ -276,7 +276,7 @@ fn roles_are_counted_apart(supervisor: &mut Supervisor) {
     assert!(small.anonymous < 20_000_000 && small.peak.is_none_or(|peak| peak < 20_000_000), "{small:?}");
     supervisor.tell(&Request::Signal { id: 1, signal: SignalName::Kill }).unwrap();
     exit_of(supervisor, 1);
-    // The orphan stays in its account.
+    // The account still counts the orphan.
     assert!(read_until(supervisor, 0, Role::Implementation, |r| r.anonymous > 40_000_000).is_some());
     spawn(supervisor, 3, 0, "pkill -9 -x dd || kill -9 $(pidof dd)", None);
     exit_of(supervisor, 3);
@@ -298,7 +298,7 @@ fn a_host_obeys_limits(supervisor: &mut Supervisor) {
         assert!(text.contains("the limits of host `small` need control groups") && text.contains("hint"), "{text}");
         return println!("skipped: no control groups with limits may be made: {}", text.lines().next().unwrap());
     }
-    // Two busy loops for two seconds together get one second of a processor.
+    // Two busy loops that run for two seconds share half of a processor, one second in all.
     let begun = Instant::now();
     spawn(
         supervisor,
@@ -348,7 +348,8 @@ fn connections_are_seen(supervisor: &mut Supervisor) {
 /// Argument that makes this program accept one connection and hold it.
 const LISTEN: &str = "listen-at-4556";
 
-/// Killing any of its processes at any moment must end everything below, runaways and groups included.
+/// Killing any process of the supervisor at any moment must end everything below it, runaway processes and control
+/// groups included.
 fn nothing_is_left_after_kill(_: &mut Supervisor) {
     let mark = format!("farlink-left-{}", std::process::id());
     let before = left_on_machine();
@@ -378,18 +379,18 @@ fn nothing_is_left_after_kill(_: &mut Supervisor) {
     }
 }
 
-/// Names of things that a run could leave behind: interfaces, mounts, IPC objects.
+/// Names of objects that a run could leave behind: interfaces, mounts, IPC objects.
 fn left_on_machine() -> Vec<String> {
     let lines = |file: &str| -> Vec<String> {
         std::fs::read_to_string(file).unwrap_or_default().lines().map(|line| format!("{file}: {line}")).collect()
     };
     let interfaces = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let interfaces = interfaces.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // Mounts of others may change; ours are of /proc.
+    // Other programs' mounts may change; the supervisor mounts /proc.
     let mounts = lines("/proc/self/mounts").into_iter().filter(|line| line.contains(" proc "));
     let ipc = ["shm", "sem", "msg"].map(|kind| lines(&format!("/proc/sysvipc/{kind}"))).concat();
     let mut all: Vec<String> = interfaces.filter(|name| name.starts_with("link")).chain(mounts).collect();
-    // Counters of use of other programs' objects change.
+    // Usage counters of other programs' IPC objects change.
     all.extend(ipc.into_iter().map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ")));
     all
 }

@@ -38,9 +38,10 @@ const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
 
 /// Longest body of a request: a contact plan of some 200,000 lines.
 const BODY_MAX: usize = 16 << 20;
-/// Divisor of the node's memory that bounds the bodies of all requests together.
+/// Divisor: the bodies of all requests together take at most the node's memory divided by this.
 const BODIES_PART: u64 = 16;
-/// Default and largest number of items of one page: 10,000, and one more to see whether another page follows.
+/// Number of items of one page: the default, and the maximum of 10,000 plus one that shows whether another page
+/// follows.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 10_001;
 
@@ -54,7 +55,7 @@ struct Api {
     log: LogLevel,
 }
 
-/// Serves the API on its own thread; returns the places it is served at, to be kept while it runs.
+/// Serves the API on its own thread. Returns its addresses; dropping them removes the socket files.
 ///
 /// # Errors
 /// If a place cannot be opened or the token is unusable.
@@ -321,7 +322,8 @@ async fn replace_contacts(State(api): State<Api>, body: String) -> ApiAnswer {
     api.ask(move |node| node.set_plan(plan)).await?;
     done()
 }
-/// Applies `change` to a copy of the plan for each contact of `by`, in the plan's own time, and activates the copy.
+/// Applies `change` to a copy of the plan for each contact of `by`, with times relative to the plan's epoch, and
+/// activates the copy. Fails if a contact begins before that epoch.
 fn change_plan(node: &mut Node, by: ContactPlan, change: impl Fn(&mut Vec<Contact>, Contact)) -> Result<(), String> {
     let mut plan = node.stack.plan().map_or_else(ContactPlan::default, |index| index.plan().clone());
     let epoch = plan.epoch.or(node.config.epoch);

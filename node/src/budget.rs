@@ -15,9 +15,9 @@ use std::collections::VecDeque;
 pub use farlink_base::node::MEMORY_MIN as LEAST;
 /// Memory of one bundle beside its payload: entries of the book and the store's index, and a short head.
 const BUNDLE_BYTES: u64 = 512 + SHORT_HEAD_BYTES;
-/// Divisor of the budget for the table of bundles, and once more for the long heads beyond it.
+/// Divisor of the budget: the quotient bounds the table of bundles and, separately, the bytes of long heads.
 const TABLE_PART: u64 = 8;
-/// Divisor of the budget for bundles with incomplete heads, on a node of several shards.
+/// Divisor of the budget: the quotient bounds bundles with incomplete heads on a node of several shards.
 const HEADS_PART: u64 = 32;
 /// Memory of one remembered bundle identity, in the agent and the store's index.
 const REMEMBERED_BYTES: u64 = 432;
@@ -72,7 +72,8 @@ pub(crate) fn heads(config: &NodeConfig) -> u64 {
     whole(config) / HEADS_PART
 }
 
-/// Lowers a bound to its share; a change of a configured value is added to `said`.
+/// Lowers a bound to the number of entries of `each` bytes that its share holds, at least one. Adds a message to `said`
+/// if the bound was configured.
 fn lower(key: &str, bound: &mut u64, share: u64, each: u64, default: u64, said: &mut Vec<String>) {
     let most = (share / each).max(1);
     if *bound > most {
@@ -112,7 +113,8 @@ impl Budget {
         let arriving = if shards > 1 { total / 8 - total / HEADS_PART } else { total / 8 };
         bytes("limits.arriving_bytes", &mut limits.arriving_bytes, arriving, default.arriving_bytes);
         bytes("limits.head_bytes", &mut limits.head_bytes, total / TABLE_PART, default.head_bytes);
-        // Longer payloads are spilled to disk as they arrive, or the bundle is too large.
+        // Longer payloads are spilled to disk as they arrive; without spilling, a bundle must fit in the arriving
+        // bytes.
         let spill_from = &mut config.stack.node.store.spill_from.0;
         *spill_from = (*spill_from).min(limits.arriving_bytes / 4);
         if in_memory || *spill_from == 0 {
@@ -212,7 +214,8 @@ impl Budget {
         inputs.push_back(Input::Pressure(level));
         given_back
     }
-    /// Returns free pages to the kernel if they take more than a sixteenth of the budget and the process more than ten.
+    /// Returns free pages to the kernel if they take more than a sixteenth of the budget and the whole process takes
+    /// more than ten sixteenths.
     fn give_back(&mut self, now: Instant, in_use: u64) -> bool {
         // Reading `/proc` costs system calls: not in every turn.
         if now < self.looked + LOOK {
@@ -242,7 +245,8 @@ impl Budget {
             Pressure::None
         }
     }
-    /// Message for a store, just opened, that holds more bundles or long heads than memory allows.
+    /// Message for a store, just opened, that holds as many bundles or long heads as memory allows, or more; else
+    /// `None`.
     pub fn overfull(&self, bundles: u64, heads: u64) -> Option<String> {
         let limits = &self.limits;
         let what = if bundles >= limits.bundles {
@@ -387,7 +391,7 @@ mod tests {
 
     #[test]
     fn shares_below_a_settings_range_are_applied() {
-        // 70 layers share 4 MiB: less each than the 64 KiB that a file may give.
+        // 70 layers share 4 MiB (a sixteenth of 64 MiB): each gets less than 64 KiB, the minimum that a file may set.
         let layers = (0..70).map(|n| format!("[layer.l{n}]\nkind = \"ltp\"\n")).collect::<String>();
         let mut config = config(&format!("[limits]\nmemory = \"64 MiB\"\n{layers}"));
         Budget::apply(&mut config);

@@ -63,7 +63,7 @@ impl WallClock {
         }
         Clock { at, utc: Some(DtnTime::from_unix_ms(unix_ms)), error_ms: self.error_ms }
     }
-    /// Checks once a second whether the wall clock stepped; returns the new reading if so.
+    /// Checks once a second whether the wall clock stepped; if so, returns the new reading of a trusted clock.
     pub fn check(&mut self, now: Instant) -> Option<Clock> {
         if now.0 < self.checked.0 + 1_000_000_000 {
             return None;

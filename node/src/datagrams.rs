@@ -24,9 +24,9 @@ const TURN: usize = 16;
 const TURN_BYTES: u64 = 1 << 20;
 /// Interval at which host names are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-/// Datagrams at least this long are read straight into place, one per call ...
+/// Length of a long message: after one, messages are read straight into place, one per call.
 const LARGE: usize = 16 << 10;
-/// ... until this many in a row are shorter; those are read in batches and copied together.
+/// Number of shorter messages in a row after which messages are read in batches and copied together.
 const SMALL_RUN: u32 = 32;
 
 /// All datagram sockets of a node.
@@ -42,7 +42,7 @@ pub struct Datagrams {
     resolve_at: Option<Instant>,
     /// Bytes received and sent since the start.
     pub bytes: (u64, u64),
-    /// Datagrams dropped by the kernel or the network.
+    /// Datagrams not sent: without an address, beyond the bound of the queue, or refused by the kernel.
     pub dropped: u64,
 }
 
@@ -55,7 +55,7 @@ struct Socket {
     queue: VecDeque<(SocketAddr, DatagramBatch)>,
     queued: u64,
     retry: Option<Instant>,
-    /// Small messages in a row; a few do not yet count as small traffic.
+    /// Small messages received in succession; from [`SMALL_RUN`] on, messages are read in batches.
     small: u32,
 }
 
@@ -63,7 +63,7 @@ struct SendTarget {
     layer: LayerId,
     name: String,
     address: Option<SocketAddr>,
-    /// The only lookup whose answer counts.
+    /// Number of the latest lookup; answers to earlier ones are ignored.
     lookup: u64,
 }
 
@@ -184,7 +184,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends a batch; the kernel's overflow is queued.
+    /// Sends a batch; datagrams for which the kernel has no room are queued.
     pub fn send(&mut self, layer: LayerId, to: Destination, train: DatagramBatch, now: Instant) {
         let address = match to {
             Destination::Address(address) => Some(address),
@@ -210,15 +210,8 @@ impl Datagrams {
         }
     }
     fn not_taken(&mut self, place: usize, address: SocketAddr, mut rest: DatagramBatch, why: &io::Error, now: Instant) {
-        let full = why.raw_os_error() == Some(libc_enobufs());
-        // A full device queue gives ENOBUFS.
-        if why.kind() == ErrorKind::WouldBlock || full {
-            if full {
-                // The device queue is full: no report comes when it drains.
-                self.sockets[place].retry = Some(now + Duration::from_millis(1));
-            }
-            self.enqueue(place, address, rest);
-            return;
+        if lacks_room(why) {
+            return self.wait_for_room(place, address, rest, why, now);
         }
         tracing::trace!("sending to {address}: {why}");
         // An error may belong to one datagram only (too long for the path): the others may pass.
@@ -228,9 +221,24 @@ impl Datagrams {
         if !rest.data.is_empty() && matches!(why.raw_os_error(), Some(EMSGSIZE | EINVAL)) {
             self.dropped += rest.count();
         } else if !rest.data.is_empty() {
-            let (sent, _) = self.sockets[place].send(address, &rest);
+            let (sent, result) = self.sockets[place].send(address, &rest);
             self.bytes.1 += sent;
+            rest.data = rest.data.slice(sent, u64::MAX);
+            match result {
+                Ok(()) => {}
+                Err(why) if lacks_room(&why) => self.wait_for_room(place, address, rest, &why, now),
+                // Not each datagram is tried, so that an unreachable peer costs few system calls.
+                Err(_) => self.dropped += rest.count(),
+            }
         }
+    }
+    /// Queues datagrams until the kernel has room for them.
+    fn wait_for_room(&mut self, place: usize, address: SocketAddr, rest: DatagramBatch, why: &io::Error, now: Instant) {
+        if why.kind() != ErrorKind::WouldBlock {
+            // The device queue is full: no report comes when it drains.
+            self.sockets[place].retry = Some(now + Duration::from_millis(1));
+        }
+        self.enqueue(place, address, rest);
     }
     fn enqueue(&mut self, place: usize, address: SocketAddr, train: DatagramBatch) {
         let socket = &mut self.sockets[place];
@@ -251,7 +259,7 @@ impl Datagrams {
             self.bytes.1 += sent;
             if let Err(why) = result {
                 let rest = DatagramBatch { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
-                if why.kind() == ErrorKind::WouldBlock || why.raw_os_error() == Some(libc_enobufs()) {
+                if lacks_room(&why) {
                     // EWOULDBLOCK is followed by a report; ENOBUFS is not, so a timer retries.
                     if why.kind() != ErrorKind::WouldBlock {
                         socket.retry = Some(crate::clock::now() + Duration::from_millis(1));
@@ -315,7 +323,7 @@ impl Datagrams {
             self.resolve_at = (names > 0).then(|| now + RESOLVE_EVERY);
         }
     }
-    /// Takes the answer of a lookup; without addresses the previous one stays.
+    /// Handles the answer to a lookup unless a later one was made; without addresses, the link keeps its previous one.
     pub fn resolved(&mut self, lookup: Lookup, addresses: &[SocketAddr]) {
         let link = lookup.link;
         let Some(target) = self.links.get_mut(&link).filter(|target| target.lookup == lookup.number) else { return };
@@ -333,8 +341,9 @@ impl Datagrams {
 
 const EMSGSIZE: i32 = 90;
 const EINVAL: i32 = 22;
-fn libc_enobufs() -> i32 {
-    rustix::io::Errno::NOBUFS.raw_os_error()
+/// Whether the kernel has no room at the moment: in the socket's buffer, or, for ENOBUFS, in the device queue.
+fn lacks_room(why: &io::Error) -> bool {
+    why.kind() == ErrorKind::WouldBlock || why.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }
 
 impl Socket {
@@ -532,6 +541,16 @@ mod tests {
             node.send(layer, to, DatagramBatch::single(Payload::from(&b"x"[..])), Instant::ZERO);
             assert_eq!(peer.recv_from(&mut [0; 9]).unwrap(), (1, address), "from the layer's own socket");
         }
+    }
+
+    #[test]
+    fn datagrams_of_failed_batch_are_counted() {
+        let (mut node, _) = node("127.0.0.1:0");
+        // A socket without the permission to broadcast.
+        let nowhere = Destination::Address("255.255.255.255:9".parse().unwrap());
+        let train = DatagramBatch { stride: 10, data: Payload::from(vec![0; 45]) };
+        node.send(LayerId(0), nowhere, train, Instant::ZERO);
+        assert_eq!((node.dropped, node.bytes.1), (5, 0));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Most datagrams read from one socket in one turn, so that a flood does not keep the node from its work.
 const TURN: usize = 64;
-/// Most sockets: one for each address on each interface.
+/// Maximum number of sockets; there is one for each address on each interface.
 const SOCKETS_MAX: usize = 64;
 
 /// Description of this node, for its announcements.
@@ -102,7 +102,7 @@ impl Discovery {
     pub fn settings(&self) -> &DiscoverySettings {
         &self.settings
     }
-    /// Index of the node's layer with this index in the announcer's configuration.
+    /// Index among the node's layers of the layer with this index in the announcer's configuration.
     pub fn layer(&self, place: usize) -> Option<usize> {
         self.layers.get(place).copied()
     }

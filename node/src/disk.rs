@@ -21,7 +21,7 @@ const FILE_LEAST: u64 = 256 << 10;
 /// Most transient failures of a start before it gives up; the store retries every second.
 const TRIES: u32 = 3;
 
-/// Last failure, and the number of failures.
+/// Path and error of the last failed operation, and the number of failures; `None` before the first.
 type Failures = Arc<Mutex<Option<(PathBuf, io::Error, u32)>>>;
 
 /// Owner's side of the disk thread.
@@ -95,7 +95,7 @@ impl Disk {
         self.outstanding += 1;
         self.queued.push(operation);
     }
-    /// Makes the disk thread return free pages, in case no operation comes.
+    /// Wakes the disk thread so that it returns free pages even if no operation comes.
     pub fn give_back(&self) {
         let _ = self.operations.send(Vec::new());
     }
@@ -112,7 +112,8 @@ impl Disk {
             inputs.extend(done.into_iter().map(Input::DiskDone));
         }
     }
-    /// Error that ends a start whose store is unreadable, naming the file. Transient errors get a few tries.
+    /// Error that ends a start whose store is unreadable, naming the file; `None` if there is none, or if a transient
+    /// error may be tried again.
     pub fn given_up(&self) -> Option<anyhow::Error> {
         let failures = self.failures.lock().ok()?;
         let (what, why, count) = failures.as_ref()?;
@@ -146,7 +147,7 @@ impl Answers {
     }
 }
 
-/// Answers that must wait for a sync; the last one belongs to it.
+/// Answers that must wait for a sync; the last is the answer to the sync itself.
 struct HeldOps {
     done: Vec<DiskDone>,
     syncing: Syncing,

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use farlink_events::EventNames;
 
-/// Longest time that written events wait for the disk.
+/// Interval at which buffered events are written to the file.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// Most batches that may wait for the formatting thread; each is of one turn.
 const BATCHES: usize = 1024;
@@ -177,7 +177,7 @@ struct Writer {
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     repeats: Repeats<WriteFault>,
-    /// Unconfigured neighbours, which may come and go under ever new link numbers.
+    /// Limits log lines about unconfigured neighbours, which may come and go under ever new link numbers.
     strangers: Crowd,
 }
 

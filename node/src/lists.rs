@@ -19,7 +19,7 @@ const SLICE: usize = 256;
 struct List {
     number: u64,
     cursor: CursorId,
-    /// Bundles up to this number are skipped, as their cursor is forgotten.
+    /// Bundles up to this number are skipped: the client continues a list whose cursor no longer exists.
     behind: u64,
     /// Last bundle returned.
     last: u64,
@@ -76,14 +76,14 @@ impl Node {
     pub fn begin_list(&mut self, after: u64) -> u64 {
         self.lists.begin(&mut self.stack, after)
     }
-    /// Next bundles of a list, at most `limit`, and whether there may be more; `None` if the list was ended for others.
+    /// Next bundles of a list, at most `limit`, and whether there may be more; `None` if the list gave way to others.
     pub fn next_bundles(&mut self, list: u64, limit: usize) -> Option<(Vec<BundleStatus>, bool)> {
         let List { cursor, behind, last, .. } = self.lists.get(list)?;
         let (rows, more) = self.stack.page(clock::now(), *cursor, *behind, limit.min(SLICE));
         *last = rows.last().map_or(*last, |row| row.handle.0);
         Some((rows, more))
     }
-    /// Sums of the next bundles of a list, and whether there are more; `None` if the list was ended for others.
+    /// Sums of the next bundles of a list, and whether there are more; `None` if the list gave way to others.
     pub fn next_sums(&mut self, list: u64) -> Option<(Vec<Sum>, bool)> {
         let cursor = self.lists.get(list)?.cursor;
         Some(self.stack.sums(clock::now(), cursor))
@@ -113,7 +113,7 @@ mod tests {
             lists.get(other).unwrap().ended = n % 3 != 0;
             assert!(lists.open.len() <= MOST);
         }
-        // Continuing a list takes no place of another.
+        // Continuing a list reuses its entry, so no other list is ended.
         (lists.get(long).unwrap().last, lists.get(long).unwrap().ended) = (77, true);
         let on = lists.begin(&mut stack, 77);
         assert!(lists.get(on).is_some_and(|list| list.behind == 0 && !list.ended) && lists.get(long).is_none());

@@ -86,10 +86,10 @@ impl<K: Eq + Hash> Repeats<K> {
     }
 }
 
-/// Most lines a minute about events that anybody can cause under ever new names.
+/// Greatest number of log lines a minute about events that any peer can cause, each time under another name.
 const CROWD: u64 = 20;
 
-/// Limits messages of one kind to a few a minute, with the number of suppressed ones.
+/// Limits messages of one kind to twenty a minute, and counts those suppressed.
 #[derive(Default, Debug)]
 pub struct Crowd {
     since: Option<Instant>,
@@ -97,7 +97,7 @@ pub struct Crowd {
     unsaid: u64,
 }
 impl Crowd {
-    /// Returns `None` if one more must not be logged now, else how many were suppressed since the last one.
+    /// Returns `None` if another message must not be logged now, else how many were suppressed since the last one.
     pub fn say(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| now.duration_since(since) >= QUIET) {
             (self.since, self.said) = (Some(now), 0);
@@ -111,7 +111,7 @@ impl Crowd {
     }
 }
 
-/// End of a log line: how often the event was suppressed.
+/// End of a log line: how often the event was suppressed; empty if never.
 pub fn more(times: u64) -> String {
     if times == 0 { String::new() } else { format!(" (and {times} times more since it was said last)") }
 }

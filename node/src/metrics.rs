@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One counter: name, meaning.
+/// Defines [`Metrics`] from the name and help text of each counter.
 macro_rules! counters {
     ($($field:ident: $help:literal,)*) => {
         /// Counters since the start.

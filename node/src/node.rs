@@ -48,9 +48,9 @@ const KIND: u64 = 0xff << 56;
 
 /// Idle time after which read buffers are freed.
 const QUIET: Duration = Duration::from_millis(100);
-/// Most queued inputs with which the sockets are still read.
+/// Number of queued inputs at which the sockets are no longer read.
 const INPUTS_WAIT: usize = 64;
-/// Most deadlines of the stack handled in one turn, since transmissions make room for more.
+/// Most deadlines of the stack handled in one turn; handling one may set the next.
 const WAKES: usize = 16;
 /// Interval at which a run records its time in the store.
 const NOTED_EACH: Duration = Duration::from_secs(600);
@@ -112,7 +112,7 @@ pub struct Node {
     stopping: Option<Instant>,
     /// Time at which this run last recorded its time in the store.
     noted: Option<Instant>,
-    /// Other shards of the node until they run; only shard 0 has them.
+    /// Other shards of the node until their threads start; empty except in shard 0.
     siblings: Vec<Node>,
 }
 
@@ -184,7 +184,7 @@ impl Node {
     /// Opens sockets, store and applications.
     ///
     /// # Errors
-    /// If something cannot be opened; the error names it.
+    /// If a socket, the store or an application cannot be opened; the error names it.
     pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
         let count = crate::shards::count(&config).with_context(|| {
             let dir = config.store_dir.as_deref().unwrap_or(std::path::Path::new("the store"));
@@ -298,7 +298,7 @@ impl Node {
     pub fn metrics(&self) -> Arc<Metrics> {
         self.io.metrics.clone()
     }
-    /// Counters of all shards; complete only before the node runs.
+    /// Counters of all shards; once [`Node::run`] has started the other shards, of this one only.
     pub fn all_metrics(&self) -> Vec<Arc<Metrics>> {
         let others = self.siblings.iter().map(Node::metrics);
         std::iter::once(self.metrics()).chain(others).collect()
@@ -323,12 +323,17 @@ impl Node {
     pub fn apps(&mut self) -> &mut Apps {
         &mut self.io.apps
     }
-    /// Passes an input to the stack, before anything else that waits.
+    /// Passes an input to the stack, after all inputs that wait.
     pub fn input(&mut self, input: Input) {
         self.io.inputs.push_back(input);
-        self.drain();
+        // Not bounded as in a turn: the caller reports the input as done.
+        for _ in 0..self.io.inputs.len() {
+            self.handle_next();
+        }
+        self.connect();
     }
-    /// Ends all sessions, persists, and makes [`Node::run`] return within the configured time.
+    /// Ends all sessions, persists, and makes [`Node::run`] return within the configured time; a second call makes it
+    /// return at once.
     pub fn stop(&mut self) {
         if self.stopping.is_none() {
             tracing::info!("shutting down");
@@ -521,18 +526,25 @@ impl Node {
         // Bounded, so that sockets are polled again soon enough.
         let until = clock::now() + INPUTS_TIME;
         for _ in 0..INPUTS_TURN {
-            let Some(input) = self.io.inputs.pop_front() else { break };
-            // Each input gets the current time, as one call may take long.
-            self.io.now = clock::now();
-            // Plan, routes and other settings hold for all shards; they arrive at shard 0.
-            if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
-                self.forward_to_shards(input);
-            }
-            self.stack.handle(self.io.now, input, &mut self.io);
-            if self.io.now >= until {
+            if !self.handle_next() || self.io.now >= until {
                 break;
             }
         }
+        self.connect();
+    }
+    /// Handles the first input that waits; false if there is none.
+    fn handle_next(&mut self) -> bool {
+        let Some(input) = self.io.inputs.pop_front() else { return false };
+        // Each input gets the current time, as one call may take long.
+        self.io.now = clock::now();
+        // Plan, routes and other settings hold for all shards; they arrive at shard 0.
+        if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
+            self.forward_to_shards(input);
+        }
+        self.stack.handle(self.io.now, input, &mut self.io);
+        true
+    }
+    fn connect(&mut self) {
         // Connecting needs the resolver, which `Io` lacks: the stack's requests were only recorded until here.
         for (layer, stream, link) in std::mem::take(&mut self.io.connects) {
             let io = &mut self.io;
@@ -766,7 +778,7 @@ impl Node {
             self.input(Input::Admin(AdminInput::AddRoute { pattern, next_hop }));
         }
     }
-    /// Replaces the contact plan; a plan without an epoch starts with the node.
+    /// Replaces the contact plan; a plan without an epoch gets the configured one, or else the start of the process.
     pub fn set_plan(&mut self, mut plan: farlink_routing::ContactPlan) {
         plan.epoch = plan.epoch.or(self.config.epoch);
         self.input(Input::Admin(AdminInput::SetPlan(Arc::new(PlanIndex::new(plan)))));
@@ -803,7 +815,7 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets a plan without an epoch start with the node.
+/// Gives a plan without an epoch the configured one, or else the start of the process.
 fn place_plan(config: &mut NodeConfig) {
     // The start of the process, also for plans that are loaded later.
     let started = farlink_base::DtnTime::from_unix_ms(clock::unix_ns() / 1_000_000);
@@ -852,4 +864,19 @@ fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagr
     let datagrams = Datagrams::new(&layers)?;
     datagrams.watch(poller, DATAGRAM)?;
     Ok(datagrams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_behind_others_is_handled_at_once() {
+        let config = NodeConfig::parse("node_ids = \"ipn:1.0\"", std::path::Path::new("node.toml")).unwrap();
+        let log = LogLevel::init(&config.stack.node.log);
+        let mut node = Node::new(config, log).unwrap();
+        node.io.inputs.extend((0..2 * INPUTS_TURN).map(|_| Input::Wake));
+        node.input(Input::Admin(AdminInput::ConfirmClock));
+        assert!(node.io.inputs.is_empty());
+    }
 }

@@ -54,7 +54,7 @@ impl<K: Send + 'static> Resolver<K> {
         let _ = self.questions.send((key, name.to_string()));
         None
     }
-    /// Next answer; without addresses the name is unknown.
+    /// Next answer, if one has arrived; it has no addresses if the name did not resolve.
     pub fn answer(&self) -> Option<(K, Vec<SocketAddr>)> {
         self.answers.try_recv().ok()
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 /// Runs a node until SIGTERM, SIGINT or a shutdown over the API. With a load, returns its report.
 ///
 /// # Errors
-/// If something cannot be opened; the error names it.
+/// If a socket, a file or the store cannot be opened; the error names it.
 pub fn run(
     config: NodeConfig,
     load: Option<LoadSettings>,

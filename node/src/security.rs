@@ -11,7 +11,7 @@ const BEGIN_BELOW: u32 = 1 << 23;
 /// Number of starts that IVs distinguish (`core/stack/src/security/nonces.rs`).
 const STARTS: u32 = 1 << 24;
 
-/// Unique number of this start, and the seed of keys for single blocks.
+/// Counts this start; returns its unique number, and a random seed of the keys for single blocks.
 ///
 /// # Errors
 /// If the file cannot be read or written, holds no number, or all numbers are used.
@@ -27,7 +27,7 @@ pub(crate) fn begin(starts: &Path) -> Result<(u32, [u8; 32])> {
     Ok((start, all))
 }
 
-/// Increments the counter of starts; durable on return.
+/// Increments the counter of starts, or sets a missing one to `first`; returns it once it is durable.
 fn raise(file: &Path, first: u32) -> Result<u32> {
     let hint = "hint: it counts starts, so that no IV comes twice: take new keys, and then it away";
     if std::fs::metadata(file).is_ok_and(|kind| !kind.is_file()) {

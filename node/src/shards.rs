@@ -82,7 +82,7 @@ pub(crate) struct Mesh {
     end: Arc<MeshEnd>,
     /// Wakes this shard.
     waker: Option<Waker>,
-    /// Whether each layer belongs to another shard.
+    /// For each layer, whether it belongs to another shard.
     foreign: Vec<bool>,
     links: HashMap<LinkId, usize>,
     /// Other shards, for forwarding settings of the whole node; only shard 0 has them.
@@ -145,7 +145,7 @@ impl Mesh {
     pub fn place_link(&mut self, link: LinkId, layer: usize) {
         self.links.insert(link, layer);
     }
-    /// Returns whether another shard reports this event as well, with better knowledge.
+    /// Returns whether another shard reports this event: the owner of the link's layer, or shard 0 for the clock.
     pub fn is_reported_by_other_shard(&self, event: &Event) -> bool {
         match event {
             Event::LinkUp { link, .. } | Event::LinkDown { link } => {
@@ -216,11 +216,11 @@ impl Mesh {
             Err(_) => true,
         }
     }
-    /// Ends the wait announced before.
+    /// Withdraws the announcement of [`Mesh::may_sleep`], so that senders do not wake this shard.
     pub fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
-    /// Returns whether a shard ended before all were ready.
+    /// Returns whether another shard has ended without being ready to.
     pub fn is_broken(&self) -> bool {
         // A shard may end only after all were ready; an earlier end is a failure.
         let broken = |end: &MeshEnd| end.over.load(Ordering::SeqCst) && !end.ready.load(Ordering::SeqCst);

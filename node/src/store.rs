@@ -17,10 +17,11 @@ const OWNER: &str = "owner";
 /// File with the machine's boot ID, the time since boot, the operating time of the node, ms, and a checksum.
 const RAN: &str = "ran";
 
-/// Checks the beginning of every file of a store, whose shards have a folder each, and its owner; writes nothing.
+/// Checks the format of every file of a store and the node that it belongs to; writes nothing. `folders` has the folder
+/// of each shard; with `adopt`, the store may belong to another node.
 ///
 /// # Errors
-/// If a file cannot be read or has a newer format, or if the store belongs to another node.
+/// If a file cannot be read or has a newer format, or if the store belongs to another node and `adopt` is false.
 pub fn examine(folders: &[PathBuf], ids: &[EndpointId], adopt: bool) -> anyhow::Result<()> {
     let mut marked = None;
     for folder in folders {
@@ -73,7 +74,7 @@ pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
         Err(why) => Err(why),
     }
 }
-/// Sets durably the node that the store belongs to.
+/// Records durably to which node the store belongs.
 pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
     if owner(dir)? == *own {
         return Ok(());
@@ -88,7 +89,7 @@ pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Wall time at which a run of the store was last alive, ms since 1970.
+/// Wall time at which a run of the store was last alive, ms since 1970; `None` if unknown.
 pub fn last_run(dir: &Path) -> Option<u64> {
     let time = std::fs::metadata(dir.join(OWNER)).and_then(|data| data.modified()).ok()?;
     // The file's modification time serves as the note: updating it writes no data.

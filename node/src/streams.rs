@@ -51,9 +51,9 @@ pub struct Streams {
     dirty: Vec<StreamId>,
     accept_again: Option<Instant>,
     bounds: Bounds,
-    /// Connections logged, by peer address.
+    /// Limits log lines about connections, by peer address.
     comings: Repeats<IpAddr>,
-    /// TLS failures logged, by peer address.
+    /// Limits log lines about TLS failures, by peer address.
     insecurities: Repeats<IpAddr>,
     credentials: HashMap<LayerId, Credentials>,
     /// Bytes read and written since the start.
@@ -330,7 +330,7 @@ impl Streams {
         stream.look_soon(now);
     }
 
-    /// Ends a stream for its layer, which receives no more events of it.
+    /// Ends a stream for its layer, which receives no more events of it; `abort` discards bytes still queued here.
     // 9174-4.1-8
     pub fn close(&mut self, id: StreamId, abort: bool, now: Instant) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
@@ -390,7 +390,7 @@ impl Streams {
         }
     }
 
-    /// Ends attempts and closings that took too long, and polls acknowledgments.
+    /// Ends attempts and closings that took too long, polls acknowledgments, and accepts again after a failure.
     pub fn expire(&mut self, now: Instant, register: &impl Register, inputs: &mut VecDeque<Input>) {
         if self.accept_again.is_some_and(|at| at <= now) {
             // Tried again after a failure such as too many open files.

@@ -10,13 +10,13 @@ pub struct Held {
     pub hash: u32,
     /// Length in bytes.
     pub size: i32,
-    /// Number of the host that receives it.
+    /// Number of the host that is the message's destination.
     pub to: u32,
     /// Time at which this host made or received it, seconds.
     pub received: f64,
-    /// Time at which it was made, seconds.
+    /// Time at which the message was made, seconds.
     pub created: f64,
-    /// Hosts it has passed since it was made.
+    /// Number of hosts that the copy has passed since the message was made.
     pub hops: u32,
     /// Copies that may still be handed on; used by routers that count copies.
     pub copies: u32,

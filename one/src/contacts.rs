@@ -75,8 +75,8 @@ impl Grid {
     }
 }
 
-/// Pairs of hosts near each other, so that a host far from every range border can skip some steps. It never decides a
-/// contact.
+/// Pairs of hosts near each other, so that a host far from every range border can skip some steps. The lists never
+/// decide a contact.
 pub struct Nearness {
     holds: u64,
     /// Step at which the lists expire.
@@ -91,7 +91,8 @@ pub struct Nearness {
 }
 
 impl Nearness {
-    /// Makes the lists for interfaces of at most `range` metres that move at most `fastest` metres a step.
+    /// Makes empty lists for interfaces whose range is at most `range` metres and that move at most `fastest` metres a
+    /// step.
     pub fn new(range: f64, fastest: f64) -> Nearness {
         // Wide enough to last many steps (64 to 256 of the fastest host), narrow enough to keep the lists short.
         let margin = (range / 2.0).max(fastest * 64.0).max((fastest * 256.0).min(range));

@@ -125,7 +125,7 @@ impl Drawing {
     }
 }
 
-/// Draws from `first` up to but not including `end`; if both are equal it returns that and draws nothing.
+/// Draws from `first` up to but not including `end`; if both are equal, returns `first` and draws nothing.
 fn draw(random: &mut Random, [first, end]: [i32; 2]) -> i32 {
     first + random.below(end - first)
 }

@@ -93,7 +93,8 @@ impl World<'_> {
         }
         self.wires[number as usize].flight = None;
         self.sending[host as usize] = None;
-        // One unit for sending, which a cut leaves; one for each end of an existing connection.
+        // Of the units of `engaged`, one is for sending and remains when the connection is cut; each end of an existing
+        // connection is another.
         self.pulses[host as usize].engaged -= 1;
         if up {
             self.pulses[host as usize].engaged -= 1;

@@ -40,13 +40,13 @@ pub(super) struct Rules {
 /// State of a host that every update reads.
 #[derive(Clone)]
 pub(super) struct Pulse {
-    /// Last step in which neither its contacts nor its cell can change.
+    /// First step in which the host's contacts or cell may change again.
     pub quiet: u64,
-    /// Time of its last search for expired messages, seconds.
+    /// Time of the host's last search for expired messages, seconds.
     pub checked: f64,
-    /// Number of reasons that keep it from beginning a transfer; sending is one of them.
+    /// Number of reasons that keep the host from beginning a transfer; sending is one of them.
     pub engaged: u8,
-    /// Whether something changed since its last unsuccessful search for a transfer.
+    /// Whether something changed since the host's last unsuccessful search for a transfer.
     pub awake: bool,
 }
 
@@ -263,7 +263,7 @@ impl<'a> World<'a> {
     /// Finishes the reports, whose names are `files`.
     ///
     /// # Errors
-    /// Fails if one cannot be written.
+    /// Fails if a report cannot be written.
     pub(super) fn finish(
         mut self,
         files: &[std::path::PathBuf],

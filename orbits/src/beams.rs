@@ -34,7 +34,7 @@ pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Op
         events.push((claim.window.end, false, number));
         for (end, beams) in claim.ends.into_iter().zip(beams) {
             let node = nodes.entry(end).or_insert_with(|| BeamNode { free: u32::MAX, waiting: WaitingClaims::new() });
-            // A node that is first in one claim and second in another gets the smaller number.
+            // A node at the first end of one claim and the second of another gets the smaller number of beams.
             node.free = node.free.min(beams.unwrap_or(u32::MAX));
         }
     }

@@ -14,7 +14,7 @@ pub struct NetworkNode {
     pub id: NodeId,
     /// Position as a function of time.
     pub place: Trajectory,
-    /// Least elevation at which it communicates, in radians; for nodes on the ground.
+    /// Least elevation at which the node communicates, in radians; for nodes on the ground.
     pub mask: f64,
 }
 
@@ -29,7 +29,7 @@ pub struct NetworkLink {
     pub rates: [DataRate; 2],
     /// Limits on the line of sight.
     pub limits: Limits,
-    /// Least elevation in radians, replacing that of the nodes.
+    /// Least elevation in radians in place of that of the nodes; `None` keeps the nodes' own.
     pub mask: Option<f64>,
     /// Most simultaneous links of a node at the first end, and at the second end; `None` for no limit.
     pub beams: [Option<u32>; 2],
@@ -55,7 +55,8 @@ impl Network {
     pub fn pairs(&self) -> usize {
         self.links.iter().map(|link| link.pairs.len()).sum()
     }
-    /// Node with the oldest two-line elements at a time in nanoseconds from the start, and their age in days.
+    /// Node with the oldest two-line elements at a time in nanoseconds from the start, and their age in days; `None` if
+    /// no node has such elements.
     pub fn oldest(&self, time: i64) -> Option<(&str, i64)> {
         let ages = self.nodes.iter().filter_map(|node| Some((node.name.as_str(), node.place.age_days(time)?)));
         ages.max_by_key(|(_, days)| *days)

@@ -97,7 +97,8 @@ impl Trajectory {
         }
     }
 
-    /// Age of a satellite's elements at a time in nanoseconds from the plan's start, in whole days.
+    /// Age of a satellite's elements at a time in nanoseconds from the plan's start, in whole days; `None` for a node
+    /// without two-line elements.
     pub fn age_days(&self, time: i64) -> Option<i64> {
         match &self.how {
             How::Satellite(satellite) => Some(satellite.age_days(time)),
@@ -105,10 +106,11 @@ impl Trajectory {
         }
     }
 
-    /// Position and velocity relative to its centre at a time in nanoseconds from the plan's start.
+    /// Position and velocity of the node relative to the centre of its trajectory, at a time in nanoseconds from the
+    /// plan's start.
     ///
     /// # Errors
-    /// When the elements are not valid at that time.
+    /// When the elements of the node's orbit are not valid at that time.
     pub fn state(&self, sky: &Sky, time: i64) -> Result<StateVector, String> {
         match &self.how {
             How::Ground { place, .. } => {
@@ -121,7 +123,7 @@ impl Trajectory {
         }
     }
 
-    /// Zenith direction of a node on the ground.
+    /// Zenith direction of a node on the ground; `None` for a node on an orbit.
     pub fn up(&self, sky: &Sky, time: i64) -> Option<Vector> {
         let How::Ground { up, .. } = &self.how else { return None };
         sky.body(self.centre).spin.as_ref().map(|spin| spin.ground(time).outward(*up))

@@ -49,7 +49,8 @@ struct Mask {
     sine: f64,
     /// Greatest rate of change of `up . d - sine |d|`, in km/s.
     speed: f64,
-    /// Bound on the acceleration of that value, in km/s²; `None` where the other end may come arbitrarily close.
+    /// Bound on the acceleration of `up . d - sine |d|`, in km/s²; `None` where the other end may come arbitrarily
+    /// close.
     turn: Option<f64>,
     /// Greatest speed of the other end relative to the rotating ground, in km/s.
     seen_speed: f64,
@@ -154,7 +155,7 @@ impl<'a> Sight<'a> {
         Ok(self.line(0, time)?.light_s)
     }
 
-    /// Light time of a signal at the anchor at `time`, in seconds.
+    /// Light time of the signal that is at the anchor at `time`, in seconds.
     ///
     /// # Errors
     /// As [`Sight::light`].
@@ -170,7 +171,8 @@ impl<'a> Sight<'a> {
         Ok(self.line(0, time)?.times[self.anchor])
     }
 
-    /// Transmission time of a signal at the anchor at `time`; rounded up to a nanosecond if the anchor receives.
+    /// Transmission time of the signal that is at the anchor at `time`; rounded up to a nanosecond if the anchor
+    /// receives.
     ///
     /// # Errors
     /// As [`Sight::light`].
@@ -296,9 +298,9 @@ impl Default for Conjunction {
     }
 }
 impl Conjunction {
-    /// Adds a condition that holds while `value` (km) is not negative. It changes by at most `speed` (km/s). If `bend`
-    /// is given, its current rate is known within a slack (km/s), and the rate changes by at most the last number
-    /// (km/s²).
+    /// Adds a condition that holds while `value` (km) is not negative; the value changes by at most `speed` (km/s).
+    /// `bend`, if given, holds the value's current rate with its error bound (km/s), and the greatest change of that
+    /// rate (km/s²).
     fn add(&mut self, value: f64, speed: f64, bend: Option<((f64, f64), f64)>) {
         let size = value.abs();
         let mut stays = size / speed;

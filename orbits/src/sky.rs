@@ -40,18 +40,18 @@ enum Motion {
 pub struct SkyBody {
     /// Name as written in files.
     pub name: String,
-    /// Parent body, around which it moves.
+    /// Parent body, around which this body moves.
     pub around: Option<BodyId>,
     /// Equatorial radius in kilometres.
     pub radius_km: f64,
     /// Flattening of the ellipsoid: 1 - polar radius / equatorial radius.
     pub flattening: f64,
-    /// Gravity field for orbits around it.
+    /// Gravity field for orbits around this body.
     pub pull: Pull,
     /// Rotation; `None` for a body without ground.
     pub spin: Option<Spin>,
-    /// Axes to which elements of orbits around it refer: its equator and the node of that on the Earth's equator; for
-    /// the Sun, the ecliptic and the equinox of J2000.
+    /// Axes to which elements of orbits around it refer: its equator, and the ascending node of its equator on the
+    /// Earth's equator; for the Sun, the ecliptic and the equinox of J2000.
     pub axes: Axes,
     motion: Motion,
     reach: MotionBounds,

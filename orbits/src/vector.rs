@@ -86,11 +86,11 @@ impl Axes {
     /// The axes of the reference frame itself.
     pub const OWN: Axes = Axes { x: vector(1.0, 0.0, 0.0), y: vector(0.0, 1.0, 0.0), z: vector(0.0, 0.0, 1.0) };
 
-    /// Converts a vector from these axes to the frame in which they are given.
+    /// Converts a vector given in these axes to the frame in which the axes themselves are given.
     pub fn outward(&self, place: Vector) -> Vector {
         self.x * place.x + self.y * place.y + self.z * place.z
     }
-    /// Converts axes from these axes to the frame in which these are given.
+    /// Converts axes given in these axes to the frame in which these axes are given.
     pub fn carry(&self, axes: &Axes) -> Axes {
         Axes { x: self.outward(axes.x), y: self.outward(axes.y), z: self.outward(axes.z) }
     }

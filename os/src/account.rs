@@ -65,7 +65,7 @@ pub fn process_usage(process: u32) -> io::Result<TreeUsage> {
 pub struct Waits {
     /// Total waiting time.
     pub total: Duration,
-    /// Number of times it was scheduled.
+    /// Number of times the thread was scheduled.
     pub turns: u64,
 }
 

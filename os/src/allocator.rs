@@ -30,8 +30,8 @@ pub fn give_back() {
     collect();
 }
 
-/// Returns the free pages of this thread if another one called [`give_back`] since the last time. The allocator keeps
-/// pages with the thread that allocated them, even if another thread freed their contents.
+/// Returns the free pages of this thread if another thread called [`give_back`] since the last time. The allocator
+/// keeps pages with the thread that allocated them, even if another thread freed their contents.
 pub fn give_back_if_asked() {
     let asked = ASKED.load(Relaxed);
     if GIVEN.replace(asked) != asked {
@@ -46,7 +46,7 @@ fn collect() {
 }
 
 fn count(bytes: isize) {
-    // The count of an ending thread is destroyed already.
+    // At the end of a thread its count may be gone already; then the shared count is updated directly.
     let told = OWN.try_with(|own| {
         let sum = own.get() + bytes;
         let tell = sum.unsigned_abs() >= UNTOLD;

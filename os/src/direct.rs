@@ -1,5 +1,5 @@
-//! Direct I/O (O_DIRECT) for long writes: the kernel neither copies nor caches the bytes nor writes them back later,
-//! which on a fast disk costs more than the rest of a store's work.
+//! Direct I/O (O_DIRECT) for long writes: spares the kernel from copying and caching the bytes and writing them back
+//! later, which on a fast disk costs more than the rest of a store's work.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
@@ -98,8 +98,8 @@ fn gather(slices: &mut &mut [IoSlice<'_>], part: &mut [u8]) {
     }
 }
 
-/// Writes whole blocks; returns the bytes written. The caller writes the rest through the page cache: also everything
-/// if the file system requires a larger alignment than [`BLOCK`].
+/// Writes whole blocks; returns the bytes written. The caller writes the rest through the page cache. If the file
+/// system requires a larger alignment than [`BLOCK`], nothing is written and `refused` is set.
 fn write_blocks(file: &File, offset: u64, part: &[u8], refused: &mut bool) -> io::Result<usize> {
     let mut done = 0;
     while done < part.len() {

@@ -110,7 +110,7 @@ impl DiskFiles {
     /// Opens and locks the folder, creating it if absent.
     ///
     /// # Errors
-    /// If it cannot be created or opened; `WouldBlock` if another process holds the lock.
+    /// If the folder cannot be created or opened; `WouldBlock` if another process holds the lock.
     pub fn open(dir: &Path) -> io::Result<DiskFiles> {
         let doing = |what: &str| format!("{what} {}", dir.display());
         // Created for the owner only: bundles are private.
@@ -216,7 +216,7 @@ impl DiskFiles {
     /// next [`DiskFiles::sync`].
     ///
     /// # Errors
-    /// If it exists, or there is no space.
+    /// If the file exists, or there is no space.
     pub fn create(&mut self, file: u32, of: Option<u32>) -> io::Result<u64> {
         self.remove_kept()?;
         let path = self.path(file);
@@ -301,8 +301,7 @@ impl DiskFiles {
     ///
     /// # Errors
     /// If some of the data may not be durable, or the file or folder was removed, as an unlinked file vanishes with
-    /// this
-    /// process. A second sync proves nothing: write the data again, to another file.
+    /// this process. A second sync proves nothing: write the data again, to another file.
     pub fn sync(&mut self, file: u32) -> io::Result<()> {
         self.syncing(file)?.run()
     }
@@ -345,8 +344,9 @@ impl DiskFiles {
         self.written.insert(file);
         self.file(file)?.set_len(len)
     }
-    /// Deletes the file, also a kept one, or keeps it for reuse by [`DiskFiles::create`] and returns its length.
-    /// Durable once [`DiskFiles::syncing_names`] has run. A missing file is no error.
+    /// With `keep`, keeps the file for reuse by [`DiskFiles::create`] and returns its length. Otherwise, or if it
+    /// cannot be kept, deletes it, also a file kept earlier. Durable once [`DiskFiles::syncing_names`] has run. A
+    /// missing file is no error.
     ///
     /// # Errors
     /// If the file may reappear.

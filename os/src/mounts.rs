@@ -54,14 +54,14 @@ pub fn mount_overlay(layers: &[impl AsRef<Path>], upper: &Path, work: &Path, at:
 /// Makes a mark that hides this name of the layers below.
 ///
 /// # Errors
-/// When the file system refuses: the kernel lets every user make it since Linux 5.8.
+/// When the file system refuses. Since Linux 5.8 the kernel lets every user make such a mark.
 pub fn hide(name: &Path) -> io::Result<()> {
     // A character device 0, 0 is the kernel's mark.
     rustix::fs::mknodat(CWD, name, FileType::CharacterDevice, Mode::empty(), 0)
         .map_err(|e| context(e.into(), &format!("hiding {}", name.display())))
 }
 
-/// Marks a folder, so that it hides what the layers below have in it.
+/// Marks a folder in a layer of an overlay, so that it hides its contents in the layers below.
 ///
 /// # Errors
 /// When the file system has no extended attributes.

@@ -31,13 +31,13 @@ pub struct Netlink {
 /// State of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Index in its namespace.
+    /// Index of the interface in its namespace.
     pub index: u32,
     /// Hardware address of the interface.
     pub mac: Mac,
-    /// Whether it has a carrier and is up.
+    /// Whether the interface has a carrier and is up.
     pub running: bool,
-    /// Packets sent to it that the other end of its pair had no room for.
+    /// Packets sent to the interface and dropped because the other end of its pair had no room for them.
     pub dropped: u64,
 }
 

@@ -53,11 +53,11 @@ pub struct Surroundings {
     pub namespace: Option<OwnedFd>,
     /// Namespace of message queues and shared memory to enter.
     pub ipc: Option<OwnedFd>,
-    /// Mount that it shall not see, in a mount namespace of its own.
+    /// Mount that the program shall not see; it then gets a mount namespace of its own.
     pub hidden_mount: Option<CString>,
     /// Control groups to enter: their files of processes, opened for writing.
     pub groups: Vec<OwnedFd>,
-    /// Processors that it may use; empty for all.
+    /// Processors that the program may use; empty for all.
     pub processors: Vec<usize>,
     /// Real-time priority (`SCHED_RR`); `None` for ordinary scheduling.
     pub real_time: Option<i32>,
@@ -112,8 +112,8 @@ pub fn allowed_processors() -> Vec<usize> {
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
 }
 
-/// Leaves the session of the caller and its standard input and output, so that it outlives signals to their terminal
-/// and keeps no pipe open.
+/// Moves this process into a new session and replaces its standard input and output by `/dev/null`, so that signals to
+/// the caller's terminal do not reach it and it keeps no pipe open.
 pub fn detach() -> io::Result<()> {
     rustix::process::setsid()?;
     let nothing = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -134,7 +134,7 @@ pub struct EndedChild {
     pub process: u32,
     /// Exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// Signal that ended it, if any.
+    /// Signal that ended the child, if any.
     pub signal: Option<i32>,
     /// Processor time in user mode, including awaited children.
     pub cpu_user: Duration,

@@ -417,13 +417,13 @@ fn encode(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
 fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: for this family the kernel writes a sockaddr_in6.
+            // SAFETY: for this family the kernel writes a sockaddr_in.
             let v4 = unsafe { &*(&raw const *storage).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: for this family the kernel writes a sockaddr_in.
+            // SAFETY: for this family the kernel writes a sockaddr_in6.
             let v6 = unsafe { &*(&raw const *storage).cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             Some(SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), v6.sin6_flowinfo, v6.sin6_scope_id).into())

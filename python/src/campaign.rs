@@ -1,4 +1,4 @@
-//! The folder of a campaign whose cells run elsewhere: cells still to run, and results.
+//! Folder of a campaign whose cells run on other machines: cells still to run, and results.
 
 use crate::VERSION;
 use crate::errors::{failure, mistake, mistakes};
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A campaign that runs, or ran, in a folder.
+/// Campaign that runs, or ran, in a folder.
 #[pyclass(module = "farlink._engine")]
 pub struct Campaign {
     plan: CampaignPlan,
     folder: CampaignFolder,
-    /// Cells of the campaign by their names.
+    /// Cells of the campaign, by name.
     cells: BTreeMap<String, PlanCell>,
     lock: Option<File>,
 }
 
-/// Everything that a machine needs to run a cell: its name, the scenario's text, its seed, and the files that the text
-/// names.
+/// Everything that a machine needs to run a cell: the cell's name, the scenario's text, the seed, and the contents of
+/// the files that the text names, by path.
 type Work = (String, String, u64, BTreeMap<String, Vec<u8>>);
 
 fn plan_of(
@@ -42,7 +42,7 @@ fn plan_of(
     if study.figures.is_empty() {
         return Err(mistake("no figure is left to run\nhint: `only` may name none that [smoke] leaves out"));
     }
-    // A testbed is one machine: its cells cannot be spread over a cluster.
+    // A testbed is one machine, so its cells cannot be spread over a cluster.
     if study.world == CellWorld::Lab {
         return Err(mistake("cells of a testbed run on one machine\nhint: `farlink campaign run`, without `--on`"));
     }
@@ -66,7 +66,7 @@ impl Campaign {
 
 #[pymethods]
 impl Campaign {
-    /// Begins a campaign in a folder that is missing or empty.
+    /// Begins a campaign in a folder that must be missing or empty.
     #[staticmethod]
     #[pyo3(signature = (path, out, small, only, repetitions = None))]
     fn begin(
@@ -87,7 +87,7 @@ impl Campaign {
     fn open(py: Python<'_>, folder: PathBuf) -> PyResult<Campaign> {
         let folder = CampaignFolder::open(&folder).map_err(|why| mistake(format!("{why:#}")))?;
         let about = folder.about().clone();
-        // Runs of other machines would have to be copied here.
+        // The runs of other machines would have to be copied to this one.
         if about.keep_runs {
             return Err(mistake(
                 "its cells keep their runs, which stay where they ran\nhint: resume it without `--on`",
@@ -111,30 +111,30 @@ impl Campaign {
     fn cells(&self) -> usize {
         self.cells.len()
     }
-    /// Takes the folder for this process until `unlock`, and discards unfinished cells.
+    /// Locks the folder for this process until `unlock`, and discards unfinished cells.
     fn lock(&mut self) -> PyResult<()> {
         let lock = self.folder.lock().map_err(failure)?;
         self.folder.clean().map_err(failure)?;
         self.lock = Some(lock);
         Ok(())
     }
-    /// Lets go of the folder.
+    /// Unlocks the folder.
     fn unlock(&mut self) {
         self.lock = None;
     }
-    /// Names of the cells that are still to be run, one of each point first.
+    /// Names of the cells that are still to be run: the first seed of every point comes first.
     fn left(&self) -> PyResult<Vec<String>> {
         let mut names = Vec::new();
         for (name, cell) in &self.cells {
             if self.folder.record(name).map_err(failure)?.is_none() {
-                // Sorted by seed first, so that every point has a result before any has two.
+                // Sorted by seed first, so that every point has one result before any has two.
                 names.push((cell.seed, cell.configuration, name.clone()));
             }
         }
         names.sort();
         Ok(names.into_iter().map(|(_, _, name)| name).collect())
     }
-    /// Everything that a machine needs to run the cell of this name.
+    /// Everything that a machine needs to run the cell with this name.
     fn work(&self, name: &str) -> PyResult<Work> {
         let cell = self.cell(name)?;
         let mut files = BTreeMap::new();
@@ -145,11 +145,11 @@ impl Campaign {
         }
         Ok((name.to_string(), self.plan.configurations[cell.configuration].text.clone(), cell.seed, files))
     }
-    /// Keeps the numbers of a cell, given as JSON.
+    /// Stores the metrics of a cell, given as JSON, as its result.
     fn put(&self, name: &str, numbers: &str, wall_s: f64, version: &str) -> PyResult<()> {
         let metrics: BTreeMap<String, Option<f64>> =
             serde_json::from_str(numbers).map_err(|why| mistake(format!("no numbers of a cell: {why}")))?;
-        // The version is that of the machine that ran the cell, which may have another build.
+        // `version` is that of the machine that ran the cell, which may have another build.
         let record = CellRecord::of(&self.plan, self.cell(name)?, metrics, wall_s, version);
         self.folder.put(&record).map_err(failure)
     }

@@ -1,4 +1,4 @@
-//! A congestion control written in Python.
+//! Congestion controls written in Python.
 
 use crate::policy::{Policy, Shared};
 use crate::router::wrong;
@@ -10,7 +10,7 @@ use farlink_book::{EventMask, Held, PolicyEvent, Node, Actions};
 use farlink_congestion::Control;
 use pyo3::prelude::*;
 
-/// The congestion control of one node.
+/// Congestion control of one node, written in Python.
 #[derive(Debug)]
 pub struct PythonControl {
     policy: Policy,
@@ -21,7 +21,7 @@ impl PythonControl {
     /// Creates the control by calling `maker`.
     ///
     /// # Errors
-    /// The call raised an exception, or returned no control.
+    /// If the call raises an exception, or returns no control.
     pub fn new(maker: &Bound<'_, PyAny>, shared: Shared) -> PyResult<PythonControl> {
         let policy = Policy::new(maker, "Control", shared)?;
         Ok(PythonControl { wishes: policy.flag(maker.py(), "wishes")?, policy })
@@ -29,7 +29,7 @@ impl PythonControl {
 }
 
 fn worth_of(method: &str, answer: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // NaN has no place in the order by which bundles are evicted.
+    // NaN cannot be ordered, as eviction needs.
     let worth: f64 = answer.extract().map_err(|_| wrong(method, "a number or None", answer))?;
     if worth.is_nan() { Err(wrong(method, "a number that is one, or None", answer)) } else { Ok(worth) }
 }
@@ -45,14 +45,15 @@ impl Control for PythonControl {
         self.policy.tell(node, news, out);
     }
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
-        // Controls that leave a method out get the answer of no control at all.
+        // A control without the method gets the answer that applies without any control.
         self.policy.ask("admit", node, Ok(f64::INFINITY), |asked| {
             let answer = asked.object.call_method1("admit", (&asked.node, asked.bundle(node, new)?))?;
             if answer.is_none() {
                 return Ok(Err(Refusal::NoResources));
             }
             if let Ok(plain) = answer.extract::<bool>() {
-                // True admits in any case: with infinite worth, every removable bundle may make room.
+                // True admits the bundle in any case: with infinite worth, every removable bundle may be evicted for
+                // it.
                 return Ok(if plain { Ok(f64::INFINITY) } else { Err(Refusal::NoResources) });
             }
             worth_of("admit", &answer).map(Ok)

@@ -1,4 +1,4 @@
-//! Answers of policies written in Python.
+//! Answers that policies written in Python may give.
 
 use crate::errors::mistake;
 use farlink_base::Instant;
@@ -6,23 +6,23 @@ use farlink_book as book;
 use farlink_book::{Held, LabelSplit};
 use pyo3::prelude::*;
 
-/// Converts seconds from the start of the run to a moment.
+/// Converts seconds since the start of the run to an instant.
 ///
 /// # Errors
-/// The number is negative or not finite.
+/// If the number is negative or not finite.
 pub fn instant(seconds: f64) -> PyResult<Instant> {
     if !seconds.is_finite() || seconds < 0.0 {
         return Err(mistake(format!("{seconds} is no moment\nhint: give seconds from the start of the run")));
     }
-    // Rounded, so that a moment of the engine survives the conversion to seconds and back.
+    // Rounded, so that an instant survives the conversion to seconds and back.
     Ok(Instant((seconds * 1e9).round() as u64))
 }
 
-/// Converts seconds to a future moment. At a past one nothing would change, and the question would repeat at once, for
-/// ever.
+/// Converts seconds since the start of the run to a future instant. A past one is refused: the engine would repeat the
+/// question at once, forever.
 ///
 /// # Errors
-/// The number is no moment, or not after `now`.
+/// If the number is negative, not finite, or not after `now`.
 pub fn later(seconds: f64, now: Instant) -> PyResult<Instant> {
     let at = instant(seconds)?;
     if at <= now {
@@ -32,10 +32,10 @@ pub fn later(seconds: f64, now: Instant) -> PyResult<Instant> {
     Ok(at)
 }
 
-/// No route yet: ask again at this time, or when something changes.
+/// Answer of a router that has no route yet: the engine asks again at this time, or when something changes.
 #[pyclass(frozen, get_all, module = "farlink")]
 pub struct Wait {
-    /// Seconds from the start of the run; None: when something changes.
+    /// Time in seconds since the start of the run; None for when something changes.
     until: Option<f64>,
 }
 #[pymethods]
@@ -50,10 +50,10 @@ impl Wait {
     }
 }
 impl Wait {
-    /// Moment of the next question; `Instant::MAX` if only changes cause one.
+    /// Instant of the next question; `Instant::MAX` if only a change causes one.
     ///
     /// # Errors
-    /// The time is not in the future.
+    /// If the time is not in the future.
     pub fn until(&self, now: Instant) -> PyResult<Instant> {
         self.until.map_or(Ok(Instant::MAX), |until| later(until, now))
     }
@@ -63,13 +63,13 @@ impl Wait {
 #[pyclass(frozen, get_all, module = "farlink")]
 #[derive(Clone)]
 pub struct CopyOffer {
-    /// Rank, least first; None: in order of arrival.
+    /// Rank among the offers, lowest first; None for the order of arrival.
     rank: Option<u64>,
     /// True if a copy stays at this node.
     keep: bool,
-    /// Part of the policy's label that stays; None: unchanged, if a copy stays.
+    /// Part of the policy's label that stays at this node; None to leave it unchanged, if a copy stays.
     ours: Option<u32>,
-    /// Part of the policy's label that travels with the copy.
+    /// Part of the policy's label that travels with the copy; None for the default split.
     theirs: Option<u32>,
 }
 #[pymethods]
@@ -84,17 +84,17 @@ impl CopyOffer {
     }
 }
 impl CopyOffer {
-    /// Form of a router's offer that a control receives.
+    /// Converts a router's offer for a control written in Python.
     pub fn of(node: &book::Node<'_>, want: &book::CopyOffer) -> CopyOffer {
-        // Router and control have a label each; a policy sees only the one of its own side.
+        // Router and control have a label each; a policy sees only its own.
         let LabelSplit { ours, theirs } = want.labels[node.side as usize];
         CopyOffer { rank: Some(want.rank), keep: want.keep, ours: Some(ours), theirs: Some(theirs) }
     }
-    /// Form of the engine. The other policy's label is split as in `before`.
+    /// Converts the offer for the engine. The other policy's label is split as in `before`, unless `keep` differs.
     pub fn engine(&self, node: &book::Node<'_>, held: &Held, before: Option<&book::CopyOffer>) -> book::CopyOffer {
         let rank = self.rank.unwrap_or(held.number);
         let mut want = if self.keep { book::CopyOffer::copy(held, rank) } else { book::CopyOffer::give(held, rank) };
-        // A control that changes `keep` changes the meaning of a split, so the router's split no longer applies.
+        // The meaning of a split depends on `keep`: if a control changes that, the router's split no longer applies.
         if let Some(before) = before.filter(|before| before.keep == self.keep) {
             want.labels = before.labels;
         }

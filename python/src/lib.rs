@@ -1,8 +1,8 @@
-//! The engine of the Python package `farlink`: scenarios, runs in simulation, policies written in Python, and
-//! the folder of a campaign whose cells run elsewhere.
+//! Engine of the Python package `farlink`: scenarios, runs in simulation, policies written in Python, and the folder of
+//! a campaign whose cells run elsewhere.
 //!
-//! Errors have the words of the command `farlink`. Tables are not made here: Python reads them from the run directory.
-//! The only unsafe code is PyO3's. Read `run.rs` first, then `policy.rs`.
+//! Errors have the same text as those of the command `farlink`. Python reads tables from the run directory, without
+//! this engine. The only unsafe code is PyO3's. Read `run.rs` first, then `policy.rs`.
 
 mod campaign;
 mod control;
@@ -16,7 +16,7 @@ mod copy_offer;
 
 use pyo3::prelude::*;
 
-/// Version with the commit of the build.
+/// Version of the package, with the commit of the build.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FARLINK_COMMIT"), ", Python)");
 
 #[pymodule]

@@ -1,4 +1,4 @@
-//! Common part of routers and controls written in Python: construction, questions, orders, and exceptions.
+//! Common part of routers and controls written in Python: construction, questions, orders, exceptions.
 
 use crate::errors::{RunError, mistake};
 use crate::views::{Bundle, Names, PolicyEvent, Node, Peer};
@@ -12,11 +12,11 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The first exception of any policy, which ends the run.
+/// First exception of any policy of a run; it ends the run.
 #[derive(Default, Debug)]
 pub struct Fault {
     error: Mutex<Option<PyErr>>,
-    /// Set together with the exception; the simulator stops at it.
+    /// Flag at which the simulator stops; it is set together with the exception.
     pub stop: Arc<AtomicBool>,
     raised: AtomicBool,
 }
@@ -24,7 +24,7 @@ impl Fault {
     fn set(&self, error: PyErr) {
         self.raised.store(true, Ordering::Relaxed);
         self.stop.store(true, Ordering::Relaxed);
-        // Later exceptions are usually consequences of the first.
+        // Keeps the first exception, of which later ones are usually consequences.
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
     /// Takes the exception, if there is one.
@@ -36,19 +36,19 @@ impl Fault {
 /// State that all policies of a run share.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// Names of the scenario's nodes by their numbers.
+    /// Names of the scenario's nodes, by their numbers.
     pub names: Arc<Names>,
     /// First exception of any policy.
     pub fault: Arc<Fault>,
 }
 
-/// Methods that may give orders.
+/// Methods of policies that may give orders to the engine.
 const TAKE_ORDERS: [&str; 2] = ["on", "route"];
 
-/// Most questions to one policy at one moment of the run; more of them mean that its answers cause the questions.
+/// Maximum number of questions to one policy at one simulated instant; more mean that its answers cause the questions.
 const AT_ONCE_MAX: u64 = 1_000_000;
 
-/// Masks of events, by the words of a policy's attribute.
+/// Masks of events, by the words of a policy's attribute `hears`.
 const HEARS: [(&str, EventMask); 6] = [
     ("peers", EventMask::PEERS),
     ("links", EventMask::LINKS),
@@ -58,23 +58,24 @@ const HEARS: [(&str, EventMask); 6] = [
     ("gone", EventMask::GONE),
 ];
 
-/// A policy's object for one node.
+/// Python object of a policy for one node.
 #[derive(Debug)]
 pub struct Policy {
     object: Py<PyAny>,
     shared: Shared,
     methods: Vec<String>,
-    /// Events that the policy wants.
+    /// Events that the policy wants to receive.
     pub hears: EventMask,
-    /// Moment of the last question, and the number of questions at it.
+    /// Simulated time of the last question, and the number of questions at that time.
     asked: Cell<(Instant, u64)>,
 }
 
 impl Policy {
-    /// Creates the object by calling `maker`, a subclass of the package's class of this name.
+    /// Creates the object by calling `maker`, whose result must be an instance of the class `class` of
+    /// `farlink.policies`.
     ///
     /// # Errors
-    /// The call raised an exception, or returned no such policy.
+    /// If the call raises an exception, returns no such policy, or `hears` has an unknown word.
     pub fn new(maker: &Bound<'_, PyAny>, class: &str, shared: Shared) -> PyResult<Policy> {
         let object = maker.call0()?;
         let base = maker.py().import("farlink.policies")?.getattr(class)?;
@@ -84,11 +85,11 @@ impl Policy {
                 "a {found} is no farlink.{class}\nhint: give a subclass of farlink.{class}, or what makes an object of one"
             )));
         }
-        // Methods that the subclass overrides, found by the Python side when the class is made.
+        // Methods that the subclass overrides; the Python side finds them when the class is created.
         let methods = object.getattr("_asked")?.extract()?;
         let mut hears = EventMask::NOTHING;
         let wanted = object.getattr("hears")?;
-        // A single word is a string, and a string would also be a sequence of letters.
+        // A single word is a string, which would also convert to a sequence of letters.
         let wanted: Vec<String> = match wanted.extract::<String>() {
             Ok(word) => vec![word],
             Err(_) => wanted.extract()?,
@@ -106,12 +107,13 @@ impl Policy {
     /// Value of a flag of the class.
     ///
     /// # Errors
-    /// The flag is no truth value.
+    /// If the class lacks the flag, or the flag has no truth value.
     pub fn flag(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.object.bind(py).getattr(name)?.is_truthy()
     }
 
-    /// Calls a method for an answer. `otherwise` is the answer if the class lacks the method, and after any exception.
+    /// Calls a method with `call` and returns its answer; `otherwise` if the class lacks the method, or after any
+    /// exception.
     pub fn ask<T>(
         &self,
         method: &str,
@@ -119,7 +121,7 @@ impl Policy {
         otherwise: T,
         call: impl FnOnce(&Asked<'_, '_>) -> PyResult<T>,
     ) -> T {
-        // Python is not called for methods that the class does not define: the lock and the snapshot cost microseconds.
+        // Methods that the class lacks do not call Python: its lock and the snapshot would cost microseconds.
         if self.shared.fault.raised.load(Ordering::Relaxed) || !self.methods.iter().any(|known| known == method) {
             return otherwise;
         }
@@ -140,12 +142,12 @@ impl Policy {
         })
     }
 
-    /// Counts a question.
+    /// Counts a question at the current simulated time.
     ///
     /// # Errors
-    /// There were too many questions at one moment.
+    /// If there were too many questions at this time.
     fn count(&self, method: &str, node: &book::Node<'_>) -> PyResult<()> {
-        // Simulated time stands still in a loop of orders and questions, so a count at one moment finds it.
+        // Simulated time stands still in a loop of orders and questions, so the count finds such a loop.
         let (at, count) = self.asked.get();
         let count = if at == node.now { count + 1 } else { 1 };
         self.asked.set((node.now, count));
@@ -162,9 +164,9 @@ impl Policy {
     /// Refuses orders from a method that takes none.
     ///
     /// # Errors
-    /// The method gave an order.
+    /// If the method gave an order.
     fn without_orders(&self, method: &str, py: Python<'_>) -> PyResult<()> {
-        // Orders of such a method would be carried out at another time, if ever.
+        // The engine would carry out orders of such a method at another time, if ever.
         let orders = self.object.bind(py).getattr("_orders")?;
         let orders = orders.cast::<PyList>()?;
         if orders.is_empty() {
@@ -177,7 +179,7 @@ impl Policy {
         )))
     }
 
-    /// Passes an event to `on`, and takes the orders that it gives.
+    /// Passes an event to the policy's method `on`, and takes the orders that this gives.
     pub fn tell(&self, node: &book::Node<'_>, news: &book::PolicyEvent<'_>, out: &mut Actions) {
         self.ask("on", node, (), |asked| {
             let news = PolicyEvent::of(asked.node.py(), asked.names, node, news)?;
@@ -187,9 +189,9 @@ impl Policy {
     }
 }
 
-/// A call of a policy in progress.
+/// Call of a policy in progress.
 pub struct Asked<'a, 'py> {
-    /// Object of the policy in Python.
+    /// Python object of the policy.
     pub object: &'a Bound<'py, PyAny>,
     /// Snapshot of the node.
     pub node: Bound<'py, Node>,
@@ -198,24 +200,24 @@ pub struct Asked<'a, 'py> {
 }
 
 impl Asked<'_, '_> {
-    /// Snapshot of a bundle.
+    /// Takes a snapshot of a bundle.
     ///
     /// # Errors
-    /// Python has no memory.
+    /// If Python runs out of memory.
     pub fn bundle(&self, node: &book::Node<'_>, held: &book::Held) -> PyResult<Py<Bundle>> {
         Py::new(self.node.py(), Bundle::of(self.names, node, held))
     }
-    /// Snapshot of a neighbour.
+    /// Takes a snapshot of a neighbour.
     ///
     /// # Errors
-    /// Python has no memory.
+    /// If Python runs out of memory.
     pub fn peer(&self, peer: &book::Peer) -> PyResult<Py<Peer>> {
         Py::new(self.node.py(), Peer::of(self.names, self.node.get().id(), peer))
     }
-    /// Takes the orders given so far.
+    /// Moves the orders given so far to `out`.
     ///
     /// # Errors
-    /// The list holds something other than orders.
+    /// If the list holds anything but orders.
     pub fn orders(&self, now: Instant, out: &mut Actions) -> PyResult<()> {
         let orders = self.object.getattr("_orders")?;
         let list = orders.cast::<PyList>()?;
@@ -223,13 +225,13 @@ impl Asked<'_, '_> {
         for order in list.iter() {
             out.push(order_of(me, now, order.cast::<PyTuple>()?)?);
         }
-        // The same list serves the next call.
+        // The policy object keeps the list for the next call.
         list.call_method0("clear")?;
         Ok(())
     }
 }
 
-// Orders are tuples of a word and its arguments, as `farlink.policies` appends them.
+// Converts an order, which `farlink.policies` appends as a tuple of a word and its arguments.
 fn order_of(me: NodeId, now: Instant, order: &Bound<'_, PyTuple>) -> PyResult<Action> {
     let kind: String = order.get_item(0)?.extract()?;
     let handle = || order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me);

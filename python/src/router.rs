@@ -1,4 +1,4 @@
-//! A router written in Python.
+//! Routers written in Python.
 
 use crate::policy::{Policy, Shared};
 use crate::views::Peer;
@@ -10,7 +10,7 @@ use farlink_routing::Router;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The router of one node.
+/// Router of one node, written in Python.
 #[derive(Debug)]
 pub struct PythonRouter {
     policy: Policy,
@@ -22,7 +22,7 @@ impl PythonRouter {
     /// Creates the router by calling `maker`.
     ///
     /// # Errors
-    /// The call raised an exception, or returned no router.
+    /// If the call raises an exception, or returns no router.
     pub fn new(maker: &Bound<'_, PyAny>, shared: Shared) -> PyResult<PythonRouter> {
         let policy = Policy::new(maker, "Router", shared)?;
         let flag = |name| policy.flag(maker.py(), name);
@@ -63,7 +63,7 @@ impl Router for PythonRouter {
     }
 }
 
-/// Converts the answer of `wants`: None and False offer nothing, True a copy.
+/// Converts the answer of `wants`: None and False offer nothing, True offers a copy, and a `CopyOffer` is itself.
 fn want_of(answer: &Bound<'_, PyAny>, node: &Node<'_>, held: &Held) -> PyResult<Option<book::CopyOffer>> {
     if answer.is_none() {
         return Ok(None);
@@ -77,7 +77,8 @@ fn want_of(answer: &Bound<'_, PyAny>, node: &Node<'_>, held: &Held) -> PyResult<
     }
 }
 
-/// Converts the answer of `route`: None carries the bundle, a peer gets it, several peers get a copy each.
+/// Converts the answer of `route`: None carries the bundle, `Wait` waits, a peer gets the bundle, several peers get a
+/// copy each.
 fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<RouteDecision> {
     if answer.is_none() {
         return Ok(RouteDecision::Carry);
@@ -93,13 +94,13 @@ fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<RouteDecision>
     for item in answer.try_iter().map_err(|_| wrong())? {
         legs.extend(leg_to(item?.cast::<Peer>().map_err(|_| wrong())?.get(), node)?);
     }
-    // No listed peer is up: the bundle waits until something changes.
+    // If no listed peer is up, the bundle waits until something changes.
     Ok(if legs.is_empty() { RouteDecision::Wait(Instant::MAX) } else { RouteDecision::All(legs) })
 }
 
 fn leg_to(peer: &Peer, node: &Node<'_>) -> PyResult<Option<NextHop>> {
-    // The first link that is up. A peer that the router remembers may have lost all links since: then there is no next
-    // hop.
+    // Takes the first link that is up. A peer that the router remembers may have lost all links since; then there is no
+    // next hop.
     let peer = node.peers.get(peer.id_at(node.me)?);
     let leg = peer.and_then(|peer| {
         let until = peer.until.unwrap_or(Instant::MAX);
@@ -108,7 +109,7 @@ fn leg_to(peer: &Peer, node: &Node<'_>) -> PyResult<Option<NextHop>> {
     Ok(leg)
 }
 
-/// An answer of another type than it may have.
+/// Creates the exception for an answer whose type is not among the `expected` ones.
 pub fn wrong(method: &str, expected: &str, answer: &Bound<'_, PyAny>) -> PyErr {
     let found = answer.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
     PyTypeError::new_err(format!("`{method}` returned a {found}\nhint: return {expected}"))

@@ -1,4 +1,4 @@
-//! A simulated run: on a thread of its own without Python's lock, while the caller's thread watches for signals.
+//! Simulated runs, each on a thread of its own without Python's lock, while the caller's thread watches for signals.
 
 use crate::control::PythonControl;
 use crate::errors::{RunError, failure, mistake};
@@ -23,10 +23,10 @@ use std::time::Duration;
 /// Interval of checks for signals, and of progress reports.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// One policy for each node; each is taken once.
+/// Policies by node, each of which the simulator takes once; `None` for nodes with a policy of the scenario.
 type Taken<T> = Mutex<Vec<Option<Box<T>>>>;
 
-/// Policies written in Python, made before the run begins.
+/// Policies written in Python, created before the run begins.
 struct Own {
     routers: Taken<dyn Router>,
     controls: Taken<dyn Control>,
@@ -43,7 +43,7 @@ impl OwnPolicies for Own {
     }
 }
 
-/// Flag that ends the runs to which it was passed; may be set from any thread.
+/// Flag that ends the runs to which it was passed; any thread may set it.
 #[pyclass(frozen, module = "farlink._engine")]
 #[derive(Default)]
 pub struct Stop(AtomicBool);
@@ -62,7 +62,7 @@ impl Stop {
 /// Factories of policies, by the name of a node or a group, or `*` for all nodes.
 type Makers = Vec<(String, Py<PyAny>)>;
 
-/// Nodes of a name of a node or group.
+/// Indexes of the nodes that the name of a node or group, or `*`, stands for.
 fn nodes_of(scenario: &farlink_scenario::Scenario, name: &str) -> PyResult<std::ops::Range<usize>> {
     if name == "*" {
         return Ok(0..scenario.nodes.len());
@@ -74,22 +74,22 @@ fn nodes_of(scenario: &farlink_scenario::Scenario, name: &str) -> PyResult<std::
         return Ok(at..at + 1);
     }
     let known = scenario.groups.iter().map(|group| &group.name).chain(scenario.nodes.iter().map(|node| &node.name));
-    // The same hints as for names in scenario files.
+    // Hints are those for names in scenario files.
     let near = nearest_name(name, known.map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
     let hint = near.unwrap_or_else(|| "`*` stands for all nodes".into());
     Err(mistake(format!("the scenario has no node and no group `{name}`\nhint: {hint}")))
 }
 
 fn called(maker: &Bound<'_, PyAny>) -> Policy {
-    // Reports show the name of the class or function. Other callables have none.
+    // Reports show the name of the class or function; other callables have none.
     let name = maker.getattr("__name__").and_then(|name| name.extract()).unwrap_or_else(|_| "Python".to_string());
     Policy { name, params: Vec::new() }
 }
 
-/// Simulates a scenario into a folder; returns whether the run reached its end.
+/// Simulates a scenario, writes the run to a folder, and returns whether the run reached its end.
 ///
-/// `lean` writes only the tables that metrics need; `progress` is called with simulated seconds, seconds of the whole
-/// run, and delivered bundles.
+/// `lean` writes only the tables that metrics need. `progress` is called with the simulated time and the duration of
+/// the whole run, both in seconds, and the number of delivered bundles.
 #[pyfunction]
 #[pyo3(signature = (scenario, folder, seed, routers, controls, lean, command, progress, stop))]
 #[allow(clippy::too_many_arguments)]
@@ -110,7 +110,7 @@ pub fn simulate(
         scenario.set_seed(seed);
     }
     if lean {
-        // Metrics of campaigns are computed from these two tables.
+        // Campaigns compute their metrics from these two tables.
         scenario.measure.tables = vec![Table::Bundles, Table::Links];
         scenario.measure.segments = false;
     }
@@ -119,7 +119,7 @@ pub fn simulate(
     let own = own_policies(py, &mut scenario, &routers, &controls, &shared)?;
     farlink_report::free_for_run(&folder, false).map_err(|why| mistake(why.to_string()))?;
     let options = Options { folder, command, stop: shared.fault.stop.clone() };
-    // One report at a time: a full channel drops further ones, so that a slow caller does not slow the run.
+    // At most one report waits, and others are dropped, so that a slow caller does not slow the run.
     let (tell, hear) = sync_channel(1);
     let runner = std::thread::Builder::new().name("farlink".into()).spawn(move || {
         let mut last = std::time::Instant::now();
@@ -132,18 +132,18 @@ pub fn simulate(
         farlink_sim::run_with(&scenario, &options, &own, &mut show)
     });
     let runner = runner.map_err(|why| RunError::new_err(format!("no thread for the run: {why}")))?;
-    // The receiver moves into each wait without the lock, and back.
+    // The receiver moves into each wait, which does not hold Python's lock, and back.
     let mut hear = hear;
     let mut interrupted = None;
     loop {
-        // Without the lock, or policies written in Python could not answer.
+        // Without Python's lock, which policies written in Python need.
         let (told, back) = py.detach(move || (hear.recv_timeout(GLANCE), hear));
         hear = back;
         let shown = match (&told, &progress) {
             (Ok(now), Some(progress)) => progress.call1(py, (now.simulated_s, now.duration_s, now.delivered)).map(drop),
             _ => Ok(()),
         };
-        // The run is only asked to stop: its thread ends the loop by closing the channel.
+        // This only asks the run to stop: its thread ends the loop by closing the channel.
         if let Err(error) = py.check_signals().and(shown) {
             shared.fault.stop.store(true, Ordering::Relaxed);
             interrupted.get_or_insert(error);
@@ -156,7 +156,7 @@ pub fn simulate(
         }
     }
     let ended = py.detach(|| runner.join());
-    // A policy's exception explains the end better than the interruption that it may cause.
+    // A policy's exception explains the end better than an interruption, which it may have caused.
     if let Some(error) = shared.fault.take().or(interrupted) {
         return Err(error);
     }
@@ -167,12 +167,12 @@ pub fn simulate(
     }
 }
 
-/// An empty place for each node.
+/// Creates an empty place for each node.
 fn places<T: ?Sized>(scenario: &farlink_scenario::Scenario) -> Vec<Option<Box<T>>> {
     scenario.nodes.iter().map(|_| None).collect()
 }
 
-/// Makes the policies, and names them in the scenario for its manifest.
+/// Creates the policies, and names them in the scenario, from which the manifest takes the names.
 fn own_policies(
     py: Python<'_>,
     scenario: &mut farlink_scenario::Scenario,
@@ -197,7 +197,7 @@ fn own_policies(
     Ok(Own { routers: Mutex::new(made_routers), controls: Mutex::new(made_controls) })
 }
 
-/// The numbers of the run in a folder as JSON, as `farlink run --json` prints them.
+/// Returns the statistics of the run in a folder as JSON, as `farlink run --json` prints them.
 #[pyfunction]
 pub fn summary(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
     let read = || -> anyhow::Result<String> {
@@ -211,7 +211,7 @@ pub fn summary(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
     py.detach(read).map_err(failure)
 }
 
-/// The metrics of campaigns, of the run of a scenario in a folder, as JSON.
+/// Computes the metrics of campaigns for a scenario's run in a folder; returns them as JSON.
 #[pyfunction]
 #[pyo3(signature = (scenario, folder, seed = None))]
 pub fn numbers(py: Python<'_>, scenario: &Scenario, folder: PathBuf, seed: Option<u64>) -> PyResult<String> {
@@ -223,10 +223,10 @@ pub fn numbers(py: Python<'_>, scenario: &Scenario, folder: PathBuf, seed: Optio
     py.detach(read).map_err(failure)
 }
 
-/// Name of a policy, and a sentence about it.
+/// Name of a policy, and a sentence that describes it.
 type Known = (&'static str, &'static str);
 
-/// Names and sentences of all routers, and of all congestion controls.
+/// Lists all routers, and all congestion controls.
 #[pyfunction]
 pub fn policies() -> (Vec<Known>, Vec<Known>) {
     let routers = farlink_routing::routers().iter().map(|router| (router.name, router.help));
@@ -234,7 +234,8 @@ pub fn policies() -> (Vec<Known>, Vec<Known>) {
     (routers.collect(), controls.collect())
 }
 
-/// Mean of some numbers and half of its 95 % interval (Student's t), as campaigns compute it.
+/// Mean of some numbers, and half the width of its 95 % confidence interval (Student's t), as campaigns compute it.
+/// None without numbers or if they are not finite; the half is None for a single number.
 #[pyfunction]
 pub fn interval(values: Vec<f64>) -> Option<(f64, Option<f64>)> {
     Interval::of(&values).map(|interval| (interval.mean, interval.half))

@@ -1,4 +1,4 @@
-//! A scenario in Python: its text, and the folder of its relative paths.
+//! Scenarios in Python: the text, and the folder to which paths are relative.
 
 use crate::errors::{mistake, mistakes};
 use farlink_campaign::KeyPath;
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// A scenario as text. It is checked when it is run, and by `check`.
+/// Scenario as text, which is checked by `check` and when it is run.
 #[pyclass(module = "farlink._engine", subclass)]
 #[derive(Clone)]
 pub struct Scenario {
@@ -20,7 +20,7 @@ impl Scenario {
     /// Parses and checks the text.
     ///
     /// # Errors
-    /// All mistakes at once.
+    /// If there are mistakes; the exception has all of them.
     pub fn parsed(&self, py: Python<'_>) -> PyResult<farlink_scenario::Scenario> {
         farlink_scenario::Scenario::parse_in(&self.text, &self.folder).map_err(|list| mistakes(py, &self.source, &list))
     }
@@ -30,7 +30,7 @@ impl Scenario {
     }
     fn keep(&mut self, table: &Table) -> PyResult<()> {
         let text = toml::to_string(table).map_err(|why| mistake(why.to_string()))?;
-        // The bound of a scenario file holds for a text that grows by `add` as well.
+        // Scenario files have this bound, which must hold for a text that grows by `add`, too.
         if text.len() as u64 > farlink_config::FILE_MAX {
             return Err(mistake("no scenario is longer than 256 MiB"));
         }
@@ -39,7 +39,7 @@ impl Scenario {
     }
 }
 
-/// A value of TOML from JSON text, as the Python side writes it.
+/// Converts a value from JSON, as the Python side writes it, to TOML.
 fn value_of(json: &str) -> PyResult<Value> {
     let value: serde_json::Value = serde_json::from_str(json)
         .map_err(|why| mistake(format!("no value of a scenario: {why}\nhint: whole numbers are of 64 bits")))?;
@@ -73,26 +73,26 @@ impl Scenario {
     fn name(&self) -> PyResult<Option<String>> {
         Ok(self.table()?.get("name").and_then(Value::as_str).map(str::to_string))
     }
-    /// Raises all mistakes as one error; returns the doubts.
+    /// Checks the scenario: raises all mistakes as one exception, and returns sentences about doubtful settings.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.parsed(py)?.doubts())
     }
-    /// Names of its nodes, those of groups included.
+    /// Names of the scenario's nodes, those of groups included.
     fn nodes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.parsed(py)?.nodes.into_iter().map(|node| node.name).collect())
     }
-    /// Sets the key of a path to a value given as JSON.
+    /// Sets the key at a path to a value given as JSON.
     fn set_json(&mut self, path: &str, json: &str) -> PyResult<()> {
         let mut table = self.table()?;
         let value = value_of(json)?;
         KeyPath::parse(path).and_then(|path| path.set(&mut table, &value)).map_err(mistake)?;
         self.keep(&table)
     }
-    /// Adds a table, given as JSON, to the list of this name.
+    /// Adds a table, given as JSON, to the list of tables with this name.
     fn add_json(&mut self, name: &str, json: &str) -> PyResult<()> {
         let mut table = self.table()?;
         let value = value_of(json)?;
-        // A list that the scenario lacks begins with this table.
+        // If the scenario lacks the list, it begins with this table.
         match table.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
             Value::Array(items) => items.push(value),
             _ => return Err(mistake(format!("`{name}` is no list of tables\nhint: `set` sets a key"))),

@@ -1,5 +1,5 @@
 //! Objects that a policy written in Python receives: a node, its neighbours, a bundle, an event. Each is a snapshot of
-//! one moment, and may be kept.
+//! one moment, which the policy may keep.
 
 use crate::errors::mistake;
 use farlink_base::{BundleMeta, EndpointId, Instant, NodeId, PeerId, Priority};
@@ -10,14 +10,14 @@ use pyo3::types::PyBytes;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names of the scenario's nodes.
+/// Names of the scenario's nodes, by node number.
 pub type Names = HashMap<NodeId, String>;
 
 fn name_of(names: &Names, node: NodeId) -> String {
     names.get(&node).cloned().unwrap_or_else(|| node.to_string())
 }
 
-// Identifiers of peers and bundles are numbers of one node; at another they would name something else.
+// Identifiers of peers and bundles are valid at one node only; at another they would mean other objects.
 fn stranger(what: &str) -> PyErr {
     mistake(format!("a {what} as another node sees it\nhint: what one node's policy is shown is of use there alone"))
 }
@@ -27,30 +27,30 @@ fn seconds(at: Option<Instant>) -> Option<f64> {
     at.filter(|at| *at < Instant::MAX).map(Instant::as_secs_f64)
 }
 
-/// A neighbour, as it was at the moment of the question.
+/// Neighbour, as it was at the moment of the question.
 #[pyclass(frozen, get_all, module = "farlink")]
 pub struct Peer {
     /// Name of the neighbour in the scenario.
     name: String,
     /// Node number of the neighbour.
     number: u64,
-    /// Whether at least one link to it is up.
+    /// Whether at least one link to the neighbour is up.
     is_up: bool,
-    /// Links to it that are up.
+    /// Number of links to the neighbour that are up.
     links: usize,
-    /// End of the current contact in the contact plan, in seconds from the start; None without one.
+    /// End of the current contact by the contact plan, in seconds since the start; None if there is none.
     until: Option<f64>,
-    /// Start of the next contact in the contact plan, in seconds from the start; None without one.
+    /// Start of the next contact by the contact plan, in seconds since the start; None if there is none.
     next_up: Option<f64>,
-    /// Rate of its fastest link in bits a second; None if unknown.
+    /// Rate of the fastest link to the neighbour, in bit/s; None if unknown.
     rate: Option<u64>,
-    /// Free bytes of its store, from its last hello.
+    /// Free bytes of the neighbour's store, from its last hello; None before one.
     free: Option<u64>,
-    /// Capacity of its store in bytes, from its last hello.
+    /// Capacity of the neighbour's store in bytes, from its last hello; None before one.
     capacity: Option<u64>,
-    /// Its number at this node; never used again.
+    /// Identifier of the neighbour at this node, which is never reused.
     id: u32,
-    /// Number of the node whose neighbour it is.
+    /// Number of the node that has this neighbour.
     of: u64,
 }
 impl Peer {
@@ -73,7 +73,7 @@ impl Peer {
     /// Identifier of the neighbour at this node.
     ///
     /// # Errors
-    /// The object is from the policy of another node.
+    /// If the object is from the policy of another node.
     pub fn id_at(&self, node: NodeId) -> PyResult<PeerId> {
         if self.of == node.0 { Ok(PeerId(self.id)) } else { Err(stranger("peer")) }
     }
@@ -84,7 +84,7 @@ impl Peer {
         format!("Peer({:?}, number={}, is_up={})", self.name, self.number, if self.is_up { "True" } else { "False" })
     }
     fn __eq__(&self, other: &Peer) -> bool {
-        // Neighbours without a node number are equal only by their identifier at this node.
+        // Neighbours without a node number are equal only if their identifiers at this node are.
         self.number == other.number && (self.number != 0 || self.id == other.id)
     }
     fn __hash__(&self) -> u64 {
@@ -92,25 +92,25 @@ impl Peer {
     }
 }
 
-/// The node whose policy is asked.
+/// Node whose policy is asked.
 #[pyclass(frozen, module = "farlink")]
 pub struct Node {
-    /// Its name in the scenario.
+    /// Name of the node in the scenario.
     #[pyo3(get)]
     name: String,
     /// Node number of this node.
     #[pyo3(get)]
     number: u64,
-    /// Seconds from the start of the run.
+    /// Time in seconds since the start of the run.
     #[pyo3(get)]
     now: f64,
-    /// Most bytes it may hold.
+    /// Capacity of the node's store, in bytes.
     #[pyo3(get)]
     capacity: u64,
-    /// Bytes of all bundles held.
+    /// Bytes of all bundles in the node's store.
     #[pyo3(get)]
     stored: u64,
-    /// Number of bundles held.
+    /// Number of bundles in the node's store.
     #[pyo3(get)]
     count: usize,
     peers: Vec<Py<Peer>>,
@@ -119,9 +119,9 @@ impl Node {
     /// Snapshot of the node and of its reachable neighbours.
     ///
     /// # Errors
-    /// Python has no memory.
+    /// If Python runs out of memory.
     pub fn of(py: Python<'_>, names: &Names, node: &book::Node<'_>) -> PyResult<Node> {
-        // A session without a node ID yet is no neighbour that a bundle could be sent to.
+        // A neighbour whose node ID is not known yet cannot get a bundle.
         let known = node.peers.up().filter(|peer| !peer.names.is_empty());
         Ok(Node {
             name: name_of(names, node.me),
@@ -130,7 +130,7 @@ impl Node {
             capacity: node.capacity,
             stored: node.book.bytes(),
             count: node.book.len(),
-            // Built for every question: policies may keep a snapshot, and must not see it change.
+            // Created for every question: policies may keep a snapshot, which must not change.
             peers: known.map(|peer| Py::new(py, Peer::of(names, node.me, peer))).collect::<PyResult<_>>()?,
         })
     }
@@ -143,12 +143,12 @@ impl Node {
 }
 #[pymethods]
 impl Node {
-    /// Neighbours that can be reached now.
+    /// Neighbours that are reachable now.
     #[getter]
     fn peers(&self, py: Python<'_>) -> Vec<Py<Peer>> {
         self.peers.iter().map(|peer| peer.clone_ref(py)).collect()
     }
-    /// Free bytes of its store.
+    /// Free bytes of the node's store.
     #[getter]
     fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.stored)
@@ -158,7 +158,7 @@ impl Node {
     }
 }
 
-/// A bundle that the node holds, or is offered.
+/// Bundle that the node holds or is offered.
 #[pyclass(frozen, module = "farlink")]
 pub struct Bundle {
     meta: Arc<BundleMeta>,
@@ -167,22 +167,22 @@ pub struct Bundle {
     /// Node that holds the bundle.
     node: NodeId,
     from: PeerId,
-    /// Its number at this node: in order of arrival.
+    /// Number of the bundle at this node, in order of arrival.
     #[pyo3(get)]
     arrival: u64,
-    /// Encoded length in bytes.
+    /// Encoded length of the bundle, in bytes.
     #[pyo3(get)]
     size: u64,
-    /// Seconds since it was created.
+    /// Seconds since the bundle was created.
     #[pyo3(get)]
     age: f64,
-    /// Seconds of its lifetime that are left.
+    /// Seconds of the bundle's lifetime that are left.
     #[pyo3(get)]
     remaining: f64,
-    /// Number of hops so far.
+    /// Number of hops that the bundle has taken so far.
     #[pyo3(get)]
     hops: u8,
-    /// The policy's own number on it.
+    /// Label that the policy attached to the bundle.
     #[pyo3(get)]
     label: u32,
     /// True if a policy may discard the bundle.
@@ -190,7 +190,7 @@ pub struct Bundle {
     removable: bool,
 }
 impl Bundle {
-    /// Snapshot of a bundle that the node holds.
+    /// Takes a snapshot of a bundle that the node holds.
     pub fn of(names: &Arc<Names>, node: &book::Node<'_>, held: &Held) -> Bundle {
         Bundle {
             meta: held.bundle.clone(),
@@ -210,11 +210,11 @@ impl Bundle {
     /// Handle of the bundle at this node.
     ///
     /// # Errors
-    /// The object is from the policy of another node.
+    /// If the object is from the policy of another node.
     pub fn handle_at(&self, node: NodeId) -> PyResult<Handle> {
         if self.node == node { Ok(self.handle) } else { Err(stranger("bundle")) }
     }
-    /// Its identity in the whole network.
+    /// Identity of the bundle, the same at every node.
     pub fn identity(&self) -> u128 {
         self.meta.id
     }
@@ -224,32 +224,32 @@ impl Bundle {
 }
 #[pymethods]
 impl Bundle {
-    /// Its identity: the same at every node.
+    /// Identity of the bundle, the same at every node.
     #[getter]
     fn id(&self) -> u128 {
         self.meta.id
     }
-    /// Source node, by its name in the scenario.
+    /// Name of the source node in the scenario.
     #[getter]
     fn source(&self) -> String {
         self.name(&self.meta.source)
     }
-    /// Destination node, by its name in the scenario.
+    /// Name of the destination node in the scenario.
     #[getter]
     fn destination(&self) -> String {
         self.name(&self.meta.destination)
     }
-    /// Source node, by its number.
+    /// Number of the source node.
     #[getter]
     fn source_number(&self) -> u64 {
         self.meta.source.node().0
     }
-    /// Destination node, by its number.
+    /// Number of the destination node.
     #[getter]
     fn destination_number(&self) -> u64 {
         self.meta.destination.node().0
     }
-    /// Its destination's endpoint ID.
+    /// Endpoint ID of the destination.
     #[getter]
     fn destination_id(&self) -> String {
         self.meta.destination.to_string()
@@ -263,7 +263,7 @@ impl Bundle {
             Priority::Expedited => "expedited",
         }
     }
-    /// Its lifetime in seconds.
+    /// Lifetime of the bundle, in seconds.
     #[getter]
     fn lifetime(&self) -> f64 {
         self.meta.lifetime_ms as f64 / 1000.0
@@ -272,7 +272,7 @@ impl Bundle {
     fn came_from(&self, peer: &Peer) -> bool {
         peer.of == self.node.0 && self.from == PeerId(peer.id)
     }
-    /// True if the bundle was created at this node.
+    /// Whether the bundle was created at this node.
     #[getter]
     fn made_here(&self) -> bool {
         self.from == PeerId::NONE
@@ -282,16 +282,16 @@ impl Bundle {
     }
 }
 
-/// Something that happened at a node.
+/// Event at a node.
 #[pyclass(frozen, module = "farlink")]
 pub struct PolicyEvent {
     /// Kind of the event: up, down, link_up, link_down, heard, kept, handed, sent, failed, gone or wake.
     #[pyo3(get)]
     kind: &'static str,
-    /// Reason why a bundle is gone: delivered, forwarded, migrated, acked, overflow or deleted.
+    /// Reason for which a bundle is gone: delivered, forwarded, migrated, acked, overflow, displaced or deleted.
     #[pyo3(get)]
     why: Option<&'static str>,
-    /// Label that came or travelled with the bundle.
+    /// Label with which the bundle arrived, or that travelled with its copy.
     #[pyo3(get)]
     label: Option<u32>,
     /// True if a copy stays at this node.
@@ -302,14 +302,14 @@ pub struct PolicyEvent {
     bundle: Option<Py<Bundle>>,
 }
 impl PolicyEvent {
-    /// Python's form of an event of the engine.
+    /// Converts an event of the engine for Python.
     ///
     /// # Errors
-    /// Python has no memory.
+    /// If Python runs out of memory.
     pub fn of(py: Python<'_>, names: &Arc<Names>, node: &book::Node<'_>, news: &book::PolicyEvent<'_>) -> PyResult<PolicyEvent> {
         use book::PolicyEvent as N;
         let seen = |id: PeerId| node.peers.get(id).map(|peer| Py::new(py, Peer::of(names, node.me, peer))).transpose();
-        // Peers and bundles of an event may be gone already: then Python gets None.
+        // The peer or bundle of an event may be gone already: Python then gets None.
         let held = |handle: Handle| node.get(handle).map(|held| Py::new(py, Bundle::of(names, node, held))).transpose();
         let plain = |kind| PolicyEvent { kind, why: None, label: None, keep: None, bytes: None, peer: None, bundle: None };
         let copied = |kind, bundle, to, gave, keep| {
@@ -332,17 +332,17 @@ impl PolicyEvent {
 }
 #[pymethods]
 impl PolicyEvent {
-    /// The neighbour it is about.
+    /// Neighbour that the event concerns, if any.
     #[getter]
     fn peer(&self, py: Python<'_>) -> Option<Py<Peer>> {
         self.peer.as_ref().map(|peer| peer.clone_ref(py))
     }
-    /// The bundle it is about.
+    /// Bundle that the event concerns, if any.
     #[getter]
     fn bundle(&self, py: Python<'_>) -> Option<Py<Bundle>> {
         self.bundle.as_ref().map(|bundle| bundle.clone_ref(py))
     }
-    /// Message of the same policy at a neighbour.
+    /// Message that the same policy at a neighbour sent, if the event is one.
     #[getter]
     fn bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.bytes.as_ref().map(|bytes| PyBytes::new(py, bytes))

@@ -6,7 +6,8 @@ use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleTyp
 use parquet::file::writer::SerializedRowGroupWriter;
 use std::fs::File;
 
-/// Values of one column of the group being filled; `defined` holds 1 for present, 0 for absent.
+/// Values of one column of the row group being filled. The second list of each variant has a 1 for each present and a 0
+/// for each absent row.
 pub enum Buffer {
     Integer(Vec<i64>, Vec<i16>),
     Real(Vec<f64>, Vec<i16>),
@@ -20,8 +21,7 @@ pub struct Recent {
     places: Vec<Option<(Text, ByteArray)>>,
 }
 impl Recent {
-    // Direct-mapped by address: names of nodes and links repeat from row to row, and a run has a
-    // few dozen.
+    // Slots, chosen by the address of the text: names repeat from row to row, and a run has a few dozen of them.
     const PLACES: usize = 64;
 
     fn bytes(&mut self, text: &Text) -> ByteArray {
@@ -57,7 +57,8 @@ impl Buffer {
             ColumnKind::Flag => Buffer::Flag(Vec::new(), Vec::new()),
         }
     }
-    /// Appends an integer; ignored unless the column holds integers, which the row's field type rules out.
+    /// Appends an integer, or its absence. A column of another type would ignore it, but a row's field type determines
+    /// both.
     pub fn integer(&mut self, value: Option<i64>) {
         if let Buffer::Integer(values, defined) = self {
             put(values, defined, value);

@@ -43,13 +43,13 @@ pub enum CellValue {
 
 /// A Rust type that can be stored as a column.
 pub trait ColumnField: Sized {
-    /// Column type that stores it.
+    /// Type of the column that stores values of this Rust type.
     const KIND: ColumnKind;
     /// Whether the column may hold absent values.
     const OPTIONAL: bool;
     /// Appends a value, or its absence, to the column.
     fn put(value: Option<&Self>, column: &mut Buffer);
-    /// Converts a cell; `None` when a required value is absent.
+    /// Converts a cell; `None` if its value is absent or of another type.
     fn from_cell(cell: &CellValue) -> Option<Self>;
 }
 

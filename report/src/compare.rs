@@ -17,7 +17,7 @@ const CLOSE: f64 = 0.1;
 pub struct RunLabel {
     /// Path of the run directory.
     pub run: String,
-    /// World and, for partial fidelity, the fidelity: `sim, message`.
+    /// World, followed by the fidelity unless that is full: `sim`, `lab`, `sim, message`.
     pub world: String,
     /// Name of the scenario.
     pub scenario: String,
@@ -46,9 +46,10 @@ pub struct ComparedMetric {
     pub quantity: Quantity,
     /// Value of each run; absent where the run has none.
     pub values: Vec<Option<f64>>,
-    /// Relative difference of each run from the first: 0.05 is 5 % more.
+    /// Relative difference of each run from the first: 0.05 is 5 % more. Absent where a value is missing, or only the
+    /// first is 0.
     pub difference: Vec<Option<f64>>,
-    /// Whether all differences are within 10 %; absent where some run lacks the value.
+    /// Whether all differences are within 10 %; absent if a run lacks the value or there is only one run.
     pub within_10_percent: Option<bool>,
 }
 
@@ -57,25 +58,25 @@ pub struct ComparedMetric {
 pub struct Comparison {
     /// Runs in the order given; the first is the reference.
     pub runs: Vec<RunLabel>,
-    /// Whether all runs have the same scenario text.
+    /// Whether all runs have the same scenario and contact plan, by their hashes.
     pub same_scenario: bool,
     /// Metrics in the order of the report.
     pub metrics: Vec<ComparedMetric>,
 }
 
 impl ComparedMetric {
-    /// Whether the metric differs by more than 10 % and the difference matters.
+    /// Whether a run differs from the first by more than 10 %, and the metric is not the utilisation of an idle link.
     pub fn notable(&self) -> bool {
         self.within_10_percent == Some(false) && self.excuse().is_none()
     }
-    /// Reason to ignore a difference: the link is almost idle in all runs.
+    /// Reason to ignore a difference; present only for the utilisation of a link that is almost idle in all runs.
     fn excuse(&self) -> Option<&'static str> {
         // A relative difference between two tiny utilisations carries no information.
         let idle = self.name.starts_with("utilisation.") && self.values.iter().flatten().all(|v| *v < 0.01);
         idle.then_some("idle: utilisation below 1 %")
     }
-    /// Remark about the differences: their size, why they do not matter, or why there is none to give. Empty where all
-    /// are small.
+    /// Remark about the differences: that one exceeds 10 %, why it does not matter, or which values are missing. Empty
+    /// if all are within 10 %, and for a single run.
     pub fn remark(&self) -> &'static str {
         let there = self.values.iter().flatten().count();
         match (self.within_10_percent, self.excuse()) {
@@ -90,7 +91,7 @@ impl ComparedMetric {
 }
 
 impl Comparison {
-    /// Compares these runs: directory, manifest and statistics of each.
+    /// Compares runs, each given by its directory, manifest and statistics.
     pub fn of(runs: &[(String, &Manifest, &Statistics)]) -> Comparison {
         let labels = runs.iter().map(|(run, manifest, _)| RunLabel {
             run: run.clone(),
@@ -124,7 +125,7 @@ impl Comparison {
         serde_json::json!({ "runs": self.runs, "same_scenario": self.same_scenario, "metrics": metrics })
     }
 
-    /// Formats a table for a terminal.
+    /// Formats the comparison as a table for a terminal, with notes on different scenarios and unfinished runs.
     pub fn to_text(&self) -> String {
         // The header starts with an empty cell above the labels.
         let mut rows = vec![vec![String::new()]];
@@ -157,7 +158,7 @@ impl Comparison {
     }
 }
 
-/// Pads columns to equal width: the first and the last aligned left, the others right.
+/// Pads columns to equal width: the first and the last are aligned left, the others right.
 fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);

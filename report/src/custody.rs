@@ -19,7 +19,7 @@ pub struct CustodyUse {
 }
 
 impl CustodyUse {
-    /// Counter of the event of this name, if it is one about custody.
+    /// Counter that an event of this name increments; `None` for other events.
     fn of(&mut self, event: &str) -> Option<&mut u64> {
         Some(match event {
             "custody_taken" => &mut self.taken,
@@ -30,7 +30,7 @@ impl CustodyUse {
             _ => return None,
         })
     }
-    /// Counts an event. Counters stay absent until the first event about custody.
+    /// Counts an event about custody. `counted` stays `None` until the first event whose name begins with `custody_`.
     pub(crate) fn count(counted: &mut Option<CustodyUse>, event: &str) {
         // Absent counters tell a run without custody from one in which nothing happened to it.
         if event.starts_with("custody_")

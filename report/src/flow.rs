@@ -37,7 +37,8 @@ impl Flows {
         };
         Flows { flows: traffic.iter().map(flow).collect() }
     }
-    /// Finds the traffic flow of a bundle with these endpoints, or of the ping that the bundle answers.
+    /// Finds the traffic flow of a bundle with these endpoints, or of the ping that the bundle answers. `None` if no
+    /// flow matches.
     pub fn find(&self, source: FlowEndpoint<'_>, destination: FlowEndpoint<'_>) -> Option<Text> {
         // Flows among groups name groups, not nodes, so only the sender's service identifies them.
         let between = |f: &&TrafficFlow, a: FlowEndpoint<'_>, b: FlowEndpoint<'_>| {

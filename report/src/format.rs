@@ -19,7 +19,8 @@ pub enum Quantity {
     Percent,
 }
 
-/// Rounds to three significant digits, without trailing zeros; whole numbers keep all digits.
+/// Formats with three significant digits and without trailing zeros; all digits before the decimal point are kept. `-`
+/// if the value is not finite.
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { "-".into() };
@@ -42,7 +43,7 @@ pub fn grouped(value: f64) -> String {
     if value < 0.0 { format!("-{out}") } else { out }
 }
 
-/// Formats a relative difference: `+5 %`, `-0.3 %`, `equal`.
+/// Formats a relative difference: `+5 %`, `-0.3 %`, `equal`; `< 0.01 %` below half of that.
 pub fn difference(relative: f64) -> String {
     if relative == 0.0 {
         return "equal".into();

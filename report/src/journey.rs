@@ -35,7 +35,7 @@ impl Default for Journeys {
 }
 
 impl Journeys {
-    /// Updates the bundle's state with one event.
+    /// Updates the state of the event's bundle.
     pub fn observe(&mut self, row: &EventRow) {
         let (Some(source), Some(service)) = (&row.source, row.service) else { return };
         let (Some(creation), Some(sequence)) = (row.creation_ms, row.sequence) else { return };
@@ -62,8 +62,7 @@ impl Journeys {
                 let first = journey.delivered_ns.map_or(row.time_ns, |before| before.min(row.time_ns));
                 journey.delivered_ns = Some(first);
             }
-            // `done` means that the node needed its copy no longer; every other reason is a loss of
-            // that copy.
+            // `done` is the reason when a node needs its copy no longer; with any other reason the copy is lost.
             _ => match row.reason.as_deref() {
                 None | Some("done") => {}
                 Some(_) => journey.deleted = row.reason.clone(),

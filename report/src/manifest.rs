@@ -26,7 +26,7 @@ pub struct Manifest {
     /// Text of the contact plan file, if the scenario has one.
     #[serde(default)]
     pub plan_text: Option<String>,
-    /// FNV-1a of both texts, 64 bits as hex; equal for runs of the same scenario.
+    /// FNV-1a hash of the scenario and plan texts, 64 bits as hex; equal for runs of the same scenario.
     pub scenario_hash: String,
     /// World in which the run took place.
     pub world: RunWorld,
@@ -39,7 +39,7 @@ pub struct Manifest {
     pub duration_limit_s: f64,
     /// Wall-clock time at the start of the run, such as `2026-11-20T09:00:00.000Z`; simulated in `sim`.
     pub start_utc: String,
-    /// Length of the run in seconds of its own time.
+    /// Length of the run in seconds; simulated time in `sim`.
     #[serde(default)]
     pub duration_s: f64,
     /// Real time the run took in seconds, set-up included.
@@ -50,7 +50,7 @@ pub struct Manifest {
     pub finished: bool,
     /// Versions by component: farlink, and the implementations under test.
     pub versions: BTreeMap<String, String>,
-    /// The machine that ran it.
+    /// Machine on which the run took place.
     pub host: Host,
     /// Nodes, links, contacts and traffic of the scenario.
     pub topology: Topology,
@@ -72,7 +72,7 @@ pub struct Manifest {
     /// Custody counters; absent if the run had no custody.
     #[serde(default)]
     pub custody: Option<CustodyUse>,
-    /// Copies deleted undelivered, by deletion reason.
+    /// Number of copies deleted, by reason; copies that their node needed no longer (`done`) are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub given_up: BTreeMap<String, u64>,
     /// Expectations from the scenario's `[expect]`.
@@ -113,7 +113,7 @@ impl RunWorld {
     }
 }
 
-/// The machine a run used.
+/// Machine on which a run took place.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
     /// Operating system and kernel version.
@@ -134,7 +134,7 @@ pub struct Expected {
     pub delivery_ratio: Option<f64>,
     /// Latest time of the last delivery, in seconds from the start.
     pub finished_within_s: Option<f64>,
-    /// Most real time in the testbed, in seconds.
+    /// Longest real time that a run in the testbed may take, in seconds.
     pub wall_time_lab_s: Option<f64>,
 }
 
@@ -163,10 +163,10 @@ pub struct TrafficFacts {
     pub to: String,
     /// Destination service number, or a hash of its demux.
     pub service: u64,
-    /// Sender's service number where it can choose one, or a hash of its demux.
+    /// Service number from which the sender sends if it can choose one, or a hash of its demux.
     pub sender_service: u64,
-    /// Traffic among groups: number of sender services from `sender_service` on, one for each bundle. `from` and `to`
-    /// then name groups.
+    /// Number of sender services, one for each bundle, counted up from `sender_service`. Only present for traffic among
+    /// groups, where `from` and `to` name groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub senders: Option<u64>,
 }
@@ -189,7 +189,7 @@ pub struct NodeFacts {
     /// Name of the routing algorithm.
     #[serde(default)]
     pub router: String,
-    /// Position in the drawing, 0 to 1 from the left and from the top.
+    /// Position in the drawing, as fractions from the left and top edges; absent if the scenario gives none.
     #[serde(default)]
     pub position: Option<(f64, f64)>,
 }
@@ -317,9 +317,9 @@ pub struct Validity {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing disturbed it.
+    /// Nothing disturbed the run.
     Clean,
-    /// Something did: [`Validity::disturbances`].
+    /// At least one of [`Validity::disturbances`] occurred.
     Disturbed,
 }
 
@@ -334,7 +334,7 @@ impl Verdict {
 }
 
 impl Validity {
-    /// Verdict by the disturbances.
+    /// Disturbed if there is any disturbance.
     pub fn judge(&self) -> Verdict {
         if self.disturbances.is_empty() { Verdict::Clean } else { Verdict::Disturbed }
     }
@@ -375,7 +375,7 @@ pub enum Accounting {
     /// Neither CPU nor memory was measured.
     #[default]
     None,
-    /// One control group per node: exact.
+    /// Control groups, one per node; exact.
     Cgroup,
     /// `/proc` over the process tree; short-lived processes are missed.
     Proc,
@@ -399,7 +399,7 @@ pub struct FileCheck {
     pub complete_s: Option<f64>,
 }
 impl FileCheck {
-    /// Compares sizes and checksums; `None` where contents were not compared.
+    /// Whether the file arrived with its size and checksum; `None` if the sizes are equal and a checksum is missing.
     pub fn equal(&self) -> Option<bool> {
         // Different lengths settle the comparison without checksums.
         if self.sent_bytes != self.received_bytes {
@@ -410,7 +410,7 @@ impl FileCheck {
 }
 
 impl Manifest {
-    /// Creates the manifest of a run that begins now; the world fills in its facts.
+    /// Creates the manifest of a run; the world fills in seed, times, topology and the other facts.
     pub fn new(world: RunWorld, scenario: &str, text: &str, plan: Option<&str>) -> Manifest {
         Manifest {
             schema: SCHEMA_VERSION,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct PhaseFacts {
     /// Name from the scenario.
     pub name: String,
-    /// Purpose, such as `load`.
+    /// Kind of phase in the scenario, such as `load`.
     pub kind: String,
     /// Start in seconds from the start of the run.
     pub start_s: f64,
@@ -43,7 +43,7 @@ pub struct RoleUse {
     pub node: Option<String>,
     /// `implementation`, `application` or `emulator`.
     pub role: String,
-    /// Processor time in user mode, in seconds; of the emulator, all its time.
+    /// Processor time in user mode, in seconds; for the emulator, its whole processor time.
     pub cpu_user_s: f64,
     /// Processor time in the kernel, in seconds.
     pub cpu_system_s: f64,
@@ -55,7 +55,7 @@ pub struct RoleUse {
     pub anonymous_peak_bytes: u64,
     /// Peak of shared memory in bytes, as sampled.
     pub shared_peak_bytes: u64,
-    /// Peak of the page cache in bytes, as sampled; of mapped files where `/proc` counts.
+    /// Peak of the page cache in bytes, as sampled; where `/proc` is the source, of mapped files.
     pub cache_peak_bytes: u64,
 }
 
@@ -71,7 +71,7 @@ impl RoleUse {
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Standard deviation of the samples.
+    /// Sample standard deviation; 0 for a single sample.
     pub sd: f64,
     /// First quartile.
     pub p25: f64,
@@ -84,7 +84,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Spread of values in any order; `None` without any.
+    /// Computes the spread of values in any order; `None` without any.
     pub fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let (p25, p50, p75) = (percentile(&values, 0.25)?, percentile(&values, 0.5)?, percentile(&values, 0.75)?);
@@ -97,7 +97,7 @@ impl Spread {
     }
 }
 
-/// A plain flow through one link.
+/// Result of a plain flow through one link.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct BaselineFlow {
     /// Name of the link.
@@ -116,10 +116,10 @@ pub struct BaselineFlow {
     pub retransmitted: u64,
 }
 
-/// A phase and the fate of the bundles created in it.
+/// A phase and the delivery of the bundles created in it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PhaseUse {
-    /// Facts of the manifest.
+    /// Phase as stored in the manifest.
     #[serde(flatten)]
     pub facts: PhaseFacts,
     /// Bundles created in the phase.

@@ -16,21 +16,21 @@ pub struct PlainFlow {
     pub transport: String,
     /// Congestion control of TCP, by its name at the sending host; absent for UDP.
     pub congestion: Option<String>,
-    /// Payload bytes sent; in TCP, given to the sending host.
+    /// Payload bytes sent; for TCP, bytes that the sending host accepted.
     pub sent_bytes: u64,
     /// Payload bytes received.
     pub received_bytes: u64,
     /// Time from the first byte received to the last, in seconds.
     pub seconds: f64,
-    /// Payload received after the first delivery, per second of that time, in bit/s.
+    /// Rate in bit/s of the payload received after the first delivery, over the time in `seconds`.
     pub bit_s: f64,
     /// Datagrams sent; 0 for TCP.
     pub datagrams: u64,
-    /// Datagrams that did not arrive, up to the highest that did; 0 for TCP.
+    /// Datagrams that did not arrive; 0 for TCP.
     pub lost: u64,
     /// TCP segments sent again.
     pub retransmitted: u64,
-    /// Failure of an end, in words; its counters are then 0.
+    /// Failure of the sender or the receiver, in words; the counters of the failed end are then 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }

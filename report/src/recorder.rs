@@ -50,7 +50,7 @@ impl Recorder {
         Recorder { node: node.into(), links: links.iter().map(|l| Text::from(*l)).collect(), names, bundles: map(0) }
     }
 
-    /// Names a link that the node added, or reused for another neighbour.
+    /// Names a link that the node added, or reused for another neighbour. Dynamic links keep their generated names.
     pub fn name_link(&mut self, link: LinkId, name: &str) {
         let place = link.0 as usize;
         if !link.is_dynamic() {
@@ -176,7 +176,7 @@ impl Recorder {
     }
 
     fn about(&self, row: &mut EventRow, bundle: &BundleHandle) {
-        // The event that introduced the bundle may precede the record.
+        // Recording may have begun after the event that introduced the bundle.
         let Some(known) = self.bundles.get(bundle) else { return };
         identified(row, &known.key, known.source.clone());
         row.destination = Some(known.destination.clone());

@@ -1,20 +1,20 @@
-//! How long relays kept bundles, by the wire.
+//! Retention times of relays, measured on the links.
 
 use crate::statistics::percentile;
 use serde::{Deserialize, Serialize};
 
-/// Retention times at one relay in one phase: of the bundles that arrived in it and left again.
+/// Retention times at one relay, of the bundles that arrived there in one phase and left again.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetentionFacts {
     /// Name of the relay.
     pub relay: String,
-    /// Reason why there are no times, such as TLS; absent where there are.
+    /// Reason why there are no times, such as TLS; absent if there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,
     /// Bundles that arrived and left.
     pub bundles: u64,
-    /// Bundles that arrived and did not leave: lost, kept to the end, or for the relay itself.
+    /// Bundles that arrived and did not leave: lost, kept to the end, or destined for the relay itself.
     pub missing: u64,
     /// Bundles that left before one that had arrived earlier.
     pub overtaking: u64,
@@ -22,24 +22,25 @@ pub struct RetentionFacts {
     pub first_out_s: Option<RetentionTimes>,
     /// From the last byte in to the last byte out, as measured.
     pub last_out_s: Option<RetentionTimes>,
-    /// Relays that do no work, measured in the same host; empty where there was no time or no way.
+    /// Zero-work relays, measured in the same host; empty if the phase was too short, or the measurement impossible.
     pub zero_work: Vec<ZeroWorkTimes>,
-    /// `first_out_s` less the median of the zero-work relay over the same transport.
+    /// `first_out_s` less the median of the zero-work relay over the same transport; absent if any bundle has no such
+    /// median.
     pub net_first_out_s: Option<RetentionTimes>,
-    /// `last_out_s` less the same.
+    /// `last_out_s` less the same median.
     pub net_last_out_s: Option<RetentionTimes>,
-    /// Frames of any link that the probe missed in the phase; with any, bundles may be missing.
+    /// Frames of any link that the probe missed in the phase; above 0, `bundles` and `missing` may be wrong.
     pub frames_missed: u64,
-    /// Conversations of the relay enciphered from some point on, in the whole run.
+    /// Conversations of the relay that became encrypted, counted over the whole run.
     pub enciphered: u64,
-    /// Gaps in its conversations, bundles cut off and bundles without a readable identity, in the whole run.
+    /// Gaps in the relay's conversations, bundles cut off and bundles without a readable identity, in the whole run.
     pub unreadable: u64,
-    /// Bytes of its conversations that could not be read, in the whole run.
+    /// Bytes of the relay's conversations that could not be read, in the whole run.
     pub unread_bytes: u64,
 }
 
 impl RetentionFacts {
-    /// Fills in the times, given in s with the median of the zero-work relay for each bundle, where there is one.
+    /// Computes the distributions from the times of each bundle. Net times need a zero-work median for every bundle.
     pub fn set_times(&mut self, bundles: &[BundleTimes]) {
         let times = |of: &dyn Fn(&BundleTimes) -> Option<f64>| {
             bundles.iter().map(of).collect::<Option<Vec<f64>>>().and_then(RetentionTimes::of)
@@ -54,29 +55,29 @@ impl RetentionFacts {
 /// Times of one bundle at a relay, in s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BundleTimes {
-    /// Until the first byte out; negative for a bundle that is forwarded while it arrives.
+    /// From the last byte in to the first byte out; negative for a bundle that is forwarded while it arrives.
     pub first_s: f64,
-    /// Until the last byte out.
+    /// From the last byte in to the last byte out.
     pub last_s: f64,
-    /// Median of the zero-work relay over the transport by which it left.
+    /// Median of the zero-work relay over the transport by which the bundle left; absent if none was measured.
     pub floor_s: Option<f64>,
 }
 
 /// Quantiles of retention times, in s.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct RetentionTimes {
-    /// Median.
+    /// Median, the 50th percentile.
     pub p50: f64,
     /// The 95th percentile.
     pub p95: f64,
     /// The 99th percentile.
     pub p99: f64,
-    /// Largest.
+    /// Largest retention time.
     pub max: f64,
 }
 
 impl RetentionTimes {
-    /// Quantiles of times in any order; `None` without any.
+    /// Computes the quantiles of times in any order; `None` without any.
     pub fn of(mut times: Vec<f64>) -> Option<RetentionTimes> {
         times.sort_by(f64::total_cmp);
         let at = |q| percentile(&times, q);
@@ -84,16 +85,16 @@ impl RetentionTimes {
     }
 }
 
-/// Times of a zero-work relay.
+/// Retention times of a zero-work relay over one transport.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ZeroWorkTimes {
     /// `tcp` or `udp`.
     pub transport: String,
-    /// Bundles by which it was measured.
+    /// Number of bundles by which it was measured.
     pub bundles: u64,
     /// Median from the last byte in to the first byte out, in s.
     pub p50_s: f64,
-    /// The 99th percentile.
+    /// The 99th percentile of the same time, in s.
     pub p99_s: f64,
 }
 

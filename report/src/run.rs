@@ -29,7 +29,8 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    /// Creates the directory if needed, and writes a first manifest in which `finished` is false.
+    /// Creates the directory if needed, deletes the tables of an earlier run there, and writes a first manifest in
+    /// which `finished` is false.
     pub fn create(folder: &Path, mut manifest: Manifest) -> Result<RunWriter> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         manifest.finished = false;
@@ -102,7 +103,8 @@ impl RunWriter {
     pub fn process(&mut self, row: ProcessRow) {
         self.processes.push(row);
     }
-    /// Writes all tables and marks the run as finished. A `duration_s` of 0 is replaced with the time of the last row.
+    /// Writes all tables, marks the run as finished, and returns its directory. A `duration_s` of 0 is replaced with
+    /// the time of the last event or sample.
     pub fn finish(self) -> Result<PathBuf> {
         self.end(true)
     }
@@ -255,7 +257,7 @@ impl RunReader {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
-    /// The manifest as written at the end of the run.
+    /// Manifest of the run; if the run was killed, the one written at its start.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -275,7 +277,7 @@ impl RunReader {
     pub fn legs(&self, each: &mut dyn FnMut(LegRow) -> Result<()>) -> Result<()> {
         self.table(each)
     }
-    /// Calls `each` with every interval of radio contact, in order of its end.
+    /// Calls `each` with every interval of radio contact, in order of the intervals' ends.
     pub fn meetings(&self, each: &mut dyn FnMut(MeetingRow) -> Result<()>) -> Result<()> {
         self.table(each)
     }

@@ -23,7 +23,8 @@ pub struct Statistics {
     pub delivery_ratio: Option<f64>,
     /// Latency from creation to first delivery, in seconds; absent when nothing was delivered.
     pub latency_s: Option<Latency>,
-    /// Goodput: delivered payload over the time from the first creation to the last delivery, in bit/s.
+    /// Goodput: delivered payload over the time from the first creation to the last delivery, in bit/s. Absent if that
+    /// time is 0.
     pub goodput_bit_s: Option<f64>,
     /// Goodput by the receiver's stamps: payload delivered after the first delivery over the time from the first to the
     /// last delivery, in bit/s.
@@ -37,7 +38,7 @@ pub struct Statistics {
     /// Overhead ratio as The ONE defines it: arrivals that were no first delivery, over deliveries. Absent when nothing
     /// was delivered.
     pub overhead_ratio: Option<f64>,
-    /// Mean number of nodes that received a delivered bundle on its way, over all its copies.
+    /// Mean number of nodes that received a delivered bundle, over all its copies; absent when nothing was delivered.
     pub hops_mean: Option<f64>,
     /// Payload bytes delivered, each bundle counted once.
     pub delivered_bytes: u64,
@@ -45,7 +46,7 @@ pub struct Statistics {
     pub last_delivery_s: Option<f64>,
     /// Number of bundles delivered more than once.
     pub redelivered: u64,
-    /// Length of the run in seconds of its own time.
+    /// Length of the run in seconds; simulated time in `sim`.
     pub duration_s: f64,
     /// Real time the run took, in seconds.
     pub wall_s: f64,
@@ -195,7 +196,7 @@ pub fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
 }
 
 impl Latency {
-    /// Computes the distribution of latencies in seconds, given in any order.
+    /// Computes the distribution of latencies in seconds, given in any order; `None` without any.
     pub fn of(mut latencies: Vec<f64>) -> Option<Latency> {
         latencies.sort_by(f64::total_cmp);
         let at = |q| percentile(&latencies, q);

@@ -1,5 +1,5 @@
-//! Tables as Parquet files, written in row groups so that memory stays bounded. No Arrow: the columns are flat, and the
-//! low-level column writer compiles in seconds.
+//! Tables as Parquet files, written in row groups so that memory stays bounded. Arrow is not used: the columns are
+//! flat, and the low-level column writer compiles in seconds.
 
 use crate::buffer::Buffer;
 use crate::column::{CellValue, ColumnKind, Text};

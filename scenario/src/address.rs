@@ -13,7 +13,7 @@ pub struct LinkEnd {
     pub node: usize,
     /// Index of the node at the other end.
     pub peer: usize,
-    /// Whether it is the first of the link's two nodes: then it sends `forward`.
+    /// Whether this end is at the link's first node, which sends in the forward direction.
     pub first: bool,
     /// Address of this end.
     pub address: Ipv4Addr,
@@ -70,7 +70,7 @@ impl Scenario {
     pub fn link_changes(&self) -> Vec<LinkChange> {
         let mut changes = Vec::new();
         for (link, l) in self.links.iter().enumerate() {
-            // A link from the start is part of the nodes' configuration, and no change.
+            // A link that exists from the start is part of the nodes' configuration, and no change.
             let appears = (!l.appears.is_zero()).then_some(LinkChange { at: l.appears, link, appears: true });
             let disappears = l.disappears.map(|at| LinkChange { at, link, appears: false });
             changes.extend(appears.into_iter().chain(disappears));

@@ -60,7 +60,8 @@ impl Scenario {
         all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
     }
-    /// Nodes whose clock prevents use of the contact plan, which includes links that are always up.
+    /// One sentence for each node whose clock prevents use of the contact plan, which includes links that are always
+    /// up.
     fn clocks_without_plan(&self) -> Vec<String> {
         let doubt = |node: &Node| {
             let (settings, name) = (node.settings(), &node.name);

@@ -4,7 +4,7 @@ use crate::motion::GroupTraffic;
 use crate::types::{Pace, Scenario, SizeRange, Traffic, TrafficKind};
 use farlink_base::{DataVolume, Duration, Rng};
 
-/// Stream of random numbers of this purpose, distinct from every other purpose of a run.
+/// Number of the random stream for traffic, distinct from those of all other purposes of a run.
 const TRAFFIC: u64 = 17;
 
 impl Scenario {
@@ -30,10 +30,14 @@ fn draw(scenario: &Scenario, index: usize, traffic: &GroupTraffic, mut random: R
         }
         // The order of draws is part of the result: ends, size, gap.
         let mut one = |nodes: &std::ops::Range<usize>| nodes.start + random.below(nodes.len() as u64) as usize;
-        let (from, mut to) = (one(&traffic.from), one(&traffic.to));
-        // Draw until the receiver is not the sender. The loop ends: parsing refuses traffic of one node to itself.
+        let (mut from, mut to) = (one(&traffic.from), one(&traffic.to));
+        // Draw until the receiver is not the sender; at least one of both ends has another node to choose.
         while to == from {
-            to = one(&traffic.to);
+            if traffic.to.len() > 1 {
+                to = one(&traffic.to);
+            } else {
+                from = one(&traffic.from);
+            }
         }
         let SizeRange { min, max } = traffic.size;
         let size = DataVolume(min.0 + random.below((max.0 - min.0).saturating_add(1)));
@@ -58,4 +62,36 @@ fn draw(scenario: &Scenario, index: usize, traffic: &GroupTraffic, mut random: R
         at += Duration::from_nanos((gap * 1e9).round() as u64);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::Facts;
+
+    #[test]
+    fn lone_receiver_in_sending_group_never_sends() {
+        let node = |n: u8| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n");
+        let text = format!("name = \"s\"\nduration = \"100 s\"\n{}", (1..5).map(node).collect::<String>());
+        let scenario = Scenario::parse(&text).unwrap();
+        let traffic = |from, to| GroupTraffic {
+            name: "t".into(),
+            from,
+            to,
+            service: 1000,
+            count: 50,
+            size: SizeRange { min: DataVolume(1), max: DataVolume(9) },
+            interval: [1.0, 1.0],
+            start: Duration::ZERO,
+            lifetime: None,
+            priority: None,
+            reports: Facts::default(),
+            lost: false,
+        };
+        for (from, to) in [(0..4, 1..2), (1..2, 0..4), (0..4, 0..4)] {
+            let all = draw(&scenario, 0, &traffic(from.clone(), to.clone()), Rng::new(7));
+            assert_eq!(all.len(), 50);
+            assert!(all.iter().all(|t| t.from != t.to && from.contains(&t.from) && to.contains(&t.to)));
+        }
+    }
 }

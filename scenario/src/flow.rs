@@ -15,7 +15,7 @@ pub enum FlowTransport {
 }
 
 impl FlowTransport {
-    /// Word of the key.
+    /// Word in the scenario file.
     pub const fn name(self) -> &'static str {
         match self {
             FlowTransport::Tcp => "tcp",
@@ -35,7 +35,7 @@ pub struct Flow {
     pub to: usize,
     /// Transport protocol.
     pub transport: FlowTransport,
-    /// Rate of payload; `None`: as fast as TCP can.
+    /// Rate of payload; `None`: as fast as TCP allows.
     pub rate: Option<DataRate>,
     /// Payload bytes of each UDP datagram.
     pub datagram_bytes: u64,
@@ -43,9 +43,9 @@ pub struct Flow {
     pub start: Duration,
     /// End, from the start of the run.
     pub stop: Duration,
-    /// Port at which it is received.
+    /// Port at which the receiver listens.
     pub port: u16,
-    /// Path of its packets, from the sender.
+    /// Path of the flow's packets, from the sender.
     pub path: Vec<FlowHop>,
 }
 
@@ -54,7 +54,7 @@ pub struct Flow {
 pub struct FlowHop {
     /// Index of the link in [`Scenario::links`].
     pub link: usize,
-    /// Whether packets to the receiver cross it forward.
+    /// Whether packets to the receiver cross the link forward.
     pub forward: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct IpRoute {
 }
 
 impl Scenario {
-    /// Links of each bottleneck, in the order of its first link.
+    /// Links that share a bottleneck, one list for each, in the order of the lists' first links.
     pub fn bottlenecks(&self) -> Vec<Vec<usize>> {
         let mut found: Vec<(&str, Vec<usize>)> = Vec::new();
         for (index, link) in self.links.iter().enumerate() {
@@ -83,15 +83,15 @@ impl Scenario {
         found.into_iter().map(|(_, links)| links).collect()
     }
 
-    /// Path of the fewest links from one node to another; `None` if there is none. Of several, the one whose link that
-    /// stands last is the earliest; if they have it in common, the next to last decides. No two paths are equal then, so
-    /// paths of all flows agree at every node: a host has one route to an address.
+    /// Path with the fewest links from one node to another; `None` if there is none. Of several, the one whose highest
+    /// link index is the lowest wins; on a tie the next highest decides. No two paths are equal then, so paths of all
+    /// flows agree at every node: a host has one route to an address.
     pub(crate) fn shortest_path(&self, from: usize, to: usize) -> Option<Vec<FlowHop>> {
         let mut links_of = vec![Vec::new(); self.nodes.len()];
         for (index, link) in self.links.iter().enumerate() {
             link.between.iter().for_each(|node| links_of[*node].push(index));
         }
-        // Best way to each node: its links, the last-standing first, and the link by which it is entered.
+        // Best path to each node: its links by descending index, and the link by which the node is entered.
         let mut best: Vec<Option<(Vec<usize>, usize)>> = vec![None; self.nodes.len()];
         best[from] = Some((Vec::new(), usize::MAX));
         let mut reached = vec![from];
@@ -139,7 +139,7 @@ impl Scenario {
         Some([near.address, far.address])
     }
 
-    /// Routes that hosts need for the flows, to both ends of each. Links need none to their own ends.
+    /// Routes that hosts need to both ends of each flow. Hosts need none to the ends of their own links.
     pub fn ip_routes(&self) -> Vec<IpRoute> {
         let mut routes = BTreeMap::new();
         for flow in &self.flows {

@@ -13,11 +13,11 @@ pub const PHASES_MAX: usize = 64;
 pub struct HostSpec {
     /// Kind of isolation.
     pub kind: HostKind,
-    /// Processors it may use; `None` for all.
+    /// Processors that its programs may use; `None` for all.
     pub cpus: Option<Processors>,
-    /// Most processor time in real time, in processors.
+    /// Most processor time of its programs per unit of real time, in processors; `None`: unlimited.
     pub quota: Option<f64>,
-    /// Most memory of all its programs.
+    /// Most memory of all its programs together; `None`: unlimited.
     pub memory: Option<DataVolume>,
 }
 
@@ -75,9 +75,9 @@ impl fmt::Display for ContainerImage {
 /// Processors that a host may use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Processors {
-    /// This many, chosen by the testbed.
+    /// This number of processors, chosen by the testbed.
     Count(usize),
-    /// These, by number.
+    /// The processors with these numbers.
     These(Vec<usize>),
 }
 
@@ -88,11 +88,11 @@ pub struct Phase {
     pub name: String,
     /// Purpose of the phase.
     pub kind: PhaseKind,
-    /// Earliest start; `None`: when the one before ends.
+    /// Earliest start, from the start of the run; `None`: the end of the previous phase.
     pub start: Option<Duration>,
-    /// Longest duration; `None`: until the next one begins, or the run ends.
+    /// Longest duration; `None`: until the next phase begins, or the run ends.
     pub duration: Option<Duration>,
-    /// Event that ends it early.
+    /// Event that ends the phase early; `None` without one.
     pub until: Option<PhaseEnd>,
 }
 
@@ -105,13 +105,13 @@ pub enum PhaseKind {
     Baseline,
     /// Traffic that is not measured: caches fill, sessions come up.
     Warm,
-    /// Pings.
+    /// Sending of pings.
     Ping,
-    /// A busy sender.
+    /// High load.
     Load,
     /// No new traffic: bundles in transit arrive.
     Unload,
-    /// Times that relays hold bundles.
+    /// Measurement of the times for which relays hold bundles.
     Retention,
 }
 

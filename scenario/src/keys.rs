@@ -127,7 +127,7 @@ pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     Section { name: "node", help, keys: with_layers(&keys, |layer| layer.node.name) }
 });
 
-/// Tables that node files and nodes of scenarios share, with the rows of settings in them.
+/// Tables that node files and nodes of scenarios share, with the settings that each holds.
 pub static ROW_TABLES: LazyLock<Vec<(&'static str, Section)>> = LazyLock::new(|| {
     let tables = [
         ("limits", "node.limits", "Bounds of a node, as in `[limits]` of a node's file."),

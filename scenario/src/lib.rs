@@ -1,8 +1,8 @@
 //! The scenario: one TOML file with nodes, links, contact plan, traffic and measurements. The simulator and the testbed
 //! read the same file, and it parses the same on every machine.
 //!
-//! It opens no socket, reads no clock and never starts anything; random things are only described
-//! here. Read [`Scenario`] and [`Link`] first.
+//! This crate opens no socket, reads no clock and starts nothing. It draws bundles among groups; all other random
+//! things are only described here. Read [`Scenario`] and [`Link`] first.
 #![forbid(unsafe_code)]
 
 mod address;

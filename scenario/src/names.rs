@@ -33,15 +33,15 @@ impl Names {
     pub fn list(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(String::as_str)
     }
-    /// The name at a place.
+    /// Name with this index.
     pub fn at(&self, place: usize) -> &str {
         &self.list[place]
     }
-    /// The place of a name.
+    /// Index of a name; of the first if it is repeated.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
     }
-    /// Index of a name that stands in a key; an unknown name is reported.
+    /// Index of a name that stands in a key. An unknown name is reported, and gives `None`.
     pub fn find(&self, reader: &Reader<'_>, key: &str, what: &str, name: &str) -> Option<usize> {
         let place = self.place(name);
         if place.is_none() {
@@ -49,7 +49,7 @@ impl Names {
         }
         place
     }
-    /// Index of the name that a key gives; an unknown name is reported.
+    /// Index of the name that a key gives. An unknown name is reported, and gives `None`.
     pub fn named(&self, reader: &Reader<'_>, key: &str, what: &str) -> Option<usize> {
         self.find(reader, key, what, &reader.text(key)?)
     }

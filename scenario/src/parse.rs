@@ -10,7 +10,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 impl Scenario {
-    /// Reads a scenario file; paths in it are relative to its folder. All errors at once.
+    /// Reads a scenario file; paths in it are relative to its folder. Returns all errors at once.
     pub fn load(path: &Path) -> Result<Scenario, Vec<ConfigError>> {
         let text = farlink_config::read_text(path).map_err(|expected| {
             let hint = "give the path of a scenario file; `farlink init scenario` writes one".into();
@@ -24,7 +24,7 @@ impl Scenario {
         Scenario::parse_in(text, Path::new(""))
     }
 
-    /// Reads a scenario from text; paths in it are relative to `folder`. All errors at once.
+    /// Reads a scenario from text; paths in it are relative to `folder`. Returns all errors at once.
     pub fn parse_in(text: &str, folder: &Path) -> Result<Scenario, Vec<ConfigError>> {
         Scenario::parse_of(text, folder, "FILE")
     }
@@ -44,7 +44,7 @@ impl Scenario {
     }
 }
 
-/// Whether the tables are those of a node's file; reports it.
+/// Whether the tables are those of a node file, which is then reported as an error.
 fn is_of_a_node(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
     let is_table = |name: &str| root.get(name).is_some_and(|value| value.get_ref().is_table());
     let ids = root.get("node_ids");
@@ -140,7 +140,7 @@ fn files(root: &DeTable<'_>) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Samples of a run whose scenario gives no `interval`, whatever its duration.
+/// Most samples of a run whose scenario gives no `interval`.
 const SAMPLES: u32 = 1000;
 
 fn measure(top: &Reader<'_>, duration: Duration) -> Measure {
@@ -214,7 +214,7 @@ mod tests {
         for mistakes in [false, true] {
             let ((one, few), (two, many)) = (work(&chain(1000, mistakes)), work(&chain(2000, mistakes)));
             assert_eq!((few > 0, many > 0), (mistakes, mistakes));
-            // With mistakes, a line costs as many steps as its number has bits: one more.
+            // With mistakes, finding a line takes as many steps as its number has bits: one more for twice the nodes.
             assert!(two as f64 <= one as f64 * 2.05, "{one} steps for 1000 nodes, {two} for 2000");
             let keys = chain(2000, mistakes).lines().count() as u64;
             assert!(two < keys * 20, "{two} steps for {keys} lines");

@@ -103,7 +103,8 @@ fn plan_file(top: &Reader<'_>, scenario: &mut Scenario, file: &str) {
     scenario.plan_file = Some((file.into(), text));
 }
 
-/// Nanoseconds from the run's start to the plan's epoch. A scenario without an epoch takes the plan's.
+/// Nanoseconds from the run's start to the plan's epoch; 0 for a plan without one. A scenario without an epoch takes
+/// the plan's.
 pub(crate) fn shift(top: &Reader<'_>, scenario: &mut Scenario, plan: Option<DtnTime>) -> i128 {
     let Some(plan) = plan else { return 0 };
     let epoch = *scenario.epoch.get_or_insert(plan);
@@ -148,13 +149,13 @@ impl Places {
         Places { nodes, links }
     }
 
+    /// Contact of the scenario for a contact of the plan; `Ok(None)` if it ends before the run starts.
     fn placed(
         &self,
         scenario: &Scenario,
         contact: &farlink_routing::Contact,
         shift: i128,
     ) -> Result<Option<Contact>, (String, String)> {
-        // `Ok(None)`: the contact ends before the run starts.
         let node = |number| {
             let missing =
                 || (format!("no node of the scenario is {number}"), "remove the contact or add the node".into());
@@ -191,7 +192,7 @@ impl Places {
     }
 }
 
-/// A time of a plan, from the start of the run, ns.
+/// Converts a time of a plan to nanoseconds from the start of the run; earlier times become 0.
 pub(crate) fn moved(time: PlanTime, shift: i128) -> u64 {
     u64::try_from((i128::from(time.0) + shift).max(0)).unwrap_or(u64::MAX)
 }

@@ -5,7 +5,7 @@ use crate::types::Scenario;
 use farlink_config::Reader;
 use farlink_routing::PlanTime;
 
-/// Link name of such contacts. Names of links have no parentheses, so that no link of a node matches it.
+/// Link name of forecast contacts. Names of links have no parentheses, so that no link of a node matches it.
 const NO_LINK: &str = "(forecast)";
 
 /// Reads the file of `forecast`. Its contacts join nodes of the scenario, whether these have links or not.

@@ -6,7 +6,7 @@ use crate::types::Scenario;
 use farlink_base::{DataVolume, Duration, format_duration};
 use farlink_config::{Input, Reader};
 
-/// Largest number of a processor, or of processors.
+/// Largest number of one processor, and most processors of a host.
 const PROCESSORS_MAX: u64 = 4096;
 /// Least memory of a host: below it no program starts.
 const MEMORY_MIN: DataVolume = DataVolume(4 << 20);
@@ -107,7 +107,7 @@ pub fn phases(top: &Reader<'_>) -> Vec<Phase> {
 pub fn check(top: &Reader<'_>, scenario: &Scenario) {
     for (index, (phase, (path, table))) in scenario.phases.iter().zip(top.tables("phase")).enumerate() {
         let reader = Reader::new(top.errors, &PHASE, vec![(path, table)]);
-        // What follows an event of the run may begin at any time.
+        // A phase after one that only an event ends may begin at any time.
         let Some((start, end)) = scenario.latest_span(index) else { continue };
         if start >= scenario.duration && !scenario.duration.is_zero() {
             let hint = "give the run a longer `duration`, or the phases shorter ones";

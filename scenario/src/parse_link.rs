@@ -95,7 +95,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     })
 }
 
-/// File of a capture.
+/// Name of the file of a capture.
 enum Capture {
     /// Named like the link.
     OfLink,
@@ -285,10 +285,10 @@ fn layer(reader: &Reader<'_>, mtu_bytes: u32) -> Option<Layer> {
 }
 
 fn layer_table<'a>(reader: &Reader<'a>, kind: &LayerInfo, sections: &'static LayerSections) -> Reader<'a> {
-    // Keys of the node's section are known here only to be redirected: the hint shows where they belong.
     let Some((path, table)) = reader.raw_table(kind.name) else {
         return Reader::new(reader.errors, &sections.link, Vec::new());
     };
+    // Keys of a node pass this check, so that the loop below can report them with a hint where they belong.
     Reader::check_keys(reader.errors, &path, table, &[&sections.link, &sections.node]);
     let here = Reader::new(reader.errors, &sections.link, vec![(path, table)]);
     let of_link = |name: &str| sections.link.keys.iter().any(|key| key.name == name);

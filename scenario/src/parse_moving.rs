@@ -16,7 +16,7 @@ use farlink_config::Reader;
 use farlink_link::Loss;
 use std::path::Path;
 
-/// All models, without their nodes.
+/// Reads all mobilities; [`Equipment`] adds their nodes.
 pub fn mobilities(top: &Reader<'_>, folder: &Path) -> Vec<Mobility> {
     let (mut all, mut names) = (Vec::new(), Names::default());
     for (path, table) in top.tables("mobility") {
@@ -161,7 +161,7 @@ fn of_file(reader: &Reader<'_>, file: &Path, mistake: &Mistake) {
     reader.errors.push(format!("{} (line {})", file.display(), mistake.line), mistake.message.clone(), hint);
 }
 
-/// All radios, without their nodes and contacts, and their tables.
+/// Reads all radios, without their nodes and contacts, and returns them with the readers of their tables.
 pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
     let (mut all, mut readers, mut names) = (Vec::new(), Vec::new(), Names::default());
     for (path, table) in top.tables("radio") {

@@ -22,7 +22,7 @@ use toml::Spanned;
 /// Most nodes of a scenario, with those of groups.
 const NODES_MAX: u64 = 200_000;
 
-/// All nodes, those of groups after the others; and the groups.
+/// Reads all nodes, those of groups after the others, and all groups.
 pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec<Group>) {
     let defaults = defaults(top, "node_defaults", &[&keys::NODE]);
     let mut all = NodeTables::default();

@@ -97,9 +97,11 @@ pub fn traffic(
         }
         if let (TrafficKind::Bundles { count, size, .. }, true) = (&kind, in_group) {
             let (name, count, size) = (name.unwrap_or_else(|| format!("traffic{}", index + 1)), *count, *size);
-            let between = to.clone().find_map(|node| taken.get(&(node, service)));
-            if let Some(other) = between {
-                let found = format!("service {service} of a node receives `{}`, too", list[*other].name);
+            let of_node = to.clone().find_map(|node| taken.get(&(node, service))).map(|other| &list[*other].name);
+            let overlaps =
+                |other: &&GroupTraffic| other.service == service && other.to.start < to.end && to.start < other.to.end;
+            if let Some(other) = of_node.or(drawn.iter().find(overlaps).map(|other| &other.name)) {
+                let found = format!("service {service} of a node receives `{other}`, too");
                 reader.fail("service", found, "give each its own service number");
             }
             drawn.push(GroupTraffic {
@@ -134,6 +136,12 @@ pub fn traffic(
             drawn: None,
         };
         let other = taken.insert((traffic.to, traffic.service), list.len()).map(|other| &list[other]);
+        let of_group = drawn.iter().find(|group| group.service == traffic.service && group.to.contains(&traffic.to));
+        if let Some(group) = of_group {
+            let found =
+                format!("service {} of `{}` receives `{}`, too", traffic.service, names.at(traffic.to), group.name);
+            reader.fail("service", found, "give each its own service number");
+        }
         let echo = |t: &Traffic| matches!(t.kind, TrafficKind::Ping { .. });
         if let Some(other) = other.filter(|other| !(echo(other) && echo(&traffic))) {
             let found = format!("service {} of `{}` receives `{}`, too", other.service, names.at(other.to), other.name);
@@ -220,7 +228,7 @@ fn file(table: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
     Some(TrafficKind::File { path, size: size?, bundle_size: bundle_size?, pace })
 }
 
-/// `bundles` of one node or among groups, with the seconds between two, least and most.
+/// Reads `bundles`; returns also the least and the largest number of seconds between two, for draws among groups.
 fn bundles(table: &Reader<'_>, in_group: bool) -> Option<(TrafficKind, [f64; 2])> {
     let (count, size) = (table.count("count"), table.custom("size", size_range));
     let interval = table.custom("interval", |input| span(input, seconds));
@@ -271,4 +279,29 @@ fn size_range(input: Input<'_, '_>) -> Result<SizeRange, String> {
     }
     let size = input.volume()?;
     Ok(SizeRange { min: size, max: size })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+
+    #[test]
+    fn service_of_two_entries_is_refused_in_any_order() {
+        let group = "[[group]]\nname = \"walker\"\ncount = 3\nfirst_id = 10\n";
+        let node = |n: u8| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n");
+        let nodes = format!("name = \"s\"\nduration = \"100 s\"\n{}{}{group}", node(1), node(2));
+        let traffic = |from: &str, to: &str| {
+            format!(
+                "[[traffic]]\nfrom = \"{from}\"\nto = \"{to}\"\nservice = 1500\nbundles = {{ count = 3, size = \"1 kB\" }}\n"
+            )
+        };
+        let to_one = traffic("n1", "walker2");
+        let (to_all, again) = (traffic("n1", "walker"), traffic("n2", "walker"));
+        for (first, second) in [(&to_one, &to_all), (&to_all, &to_one), (&to_all, &again), (&to_one, &to_one)] {
+            let errors = Scenario::parse(&format!("{nodes}{first}{second}")).unwrap_err();
+            let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            assert!(text.contains("service 1500") && text.contains("too"), "{text}");
+        }
+        assert!(Scenario::parse(&format!("{nodes}{to_one}{}", traffic("n1", "walker3"))).is_ok());
+    }
 }

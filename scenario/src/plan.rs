@@ -8,13 +8,13 @@ use std::collections::HashSet;
 
 /// End of contacts of links that are always up: ten years, beyond every run.
 const ALWAYS: Duration = Duration::from_secs(3650 * 86_400);
-/// Rate in the contact plan of a direction without a limit.
+/// Rate that the contact plan gives for a direction without a limit.
 const UNLIMITED: DataRate = DataRate(10_000_000_000);
 
 impl Scenario {
     /// Contact plan of every node of the run: the scenario's contacts, those of `forecast`, and one long contact for
-    /// each direction of a link that is always up. Links that appear, disappear or are discovered are in no plan. Times
-    /// count from the start of the run.
+    /// each direction of a link that is always up. Links that appear, disappear or are discovered are in it only with
+    /// contacts of their own. Times count from the start of the run.
     pub fn contact_plan(&self) -> ContactPlan {
         let mut contacts = Vec::new();
         let scheduled: HashSet<usize> = self.contacts.iter().map(|contact| contact.link).collect();
@@ -36,8 +36,9 @@ impl Scenario {
         ContactPlan { epoch: self.epoch, contacts }
     }
 
-    /// Model of the link with this index, for emulator and simulator: its contacts are windows, without the times of
-    /// its faults. A discovered link has one window while it exists. Instants count from the start of the run.
+    /// Model of the link with this index, for emulator and simulator. Its windows are the link's contacts, less the
+    /// times of its faults. A discovered link that appears or disappears has one window while it exists. Instants count
+    /// from the start of the run.
     pub fn link_spec(&self, link: usize) -> LinkSpec {
         let here = &self.links[link];
         let mut spec = LinkSpec { forward: here.forward.clone(), reverse: here.reverse.clone() };
@@ -65,7 +66,7 @@ impl Scenario {
         spec
     }
 
-    /// Whether the link with this index is up only in its contacts; otherwise it is always up.
+    /// Whether the link with this index has contacts, and is up only during these.
     pub fn scheduled(&self, link: usize) -> bool {
         self.contacts.iter().any(|contact| contact.link == link)
     }

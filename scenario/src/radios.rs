@@ -1,10 +1,11 @@
-//! Worlds that can run a scenario with radios, plain flows, or traffic that gives up refused bundles.
+//! Checks whether a world, or a fidelity of the simulator, can run a scenario.
 
 use crate::types::{Fidelity, Scenario};
 use farlink_base::ConfigError;
 
 impl Scenario {
-    /// Reason why packets cannot be simulated; `None` if they can. Links of radios carry whole bundles only.
+    /// Error for `fidelity` `full` in a scenario with radios or lies, which exist for whole bundles only; `None` if it
+    /// can run.
     pub fn needs_messages(&self) -> Option<ConfigError> {
         if self.fidelity != Fidelity::Full {
             return None;
@@ -28,7 +29,8 @@ impl Scenario {
             hint: hint(),
         })
     }
-    /// Reason why whole bundles do not suffice; `None` if they do. Plain flows and shared transmitters need packets.
+    /// Error for `fidelity` `message` in a scenario with plain flows or shared transmitters, which need packets; `None`
+    /// if it can run.
     pub fn needs_packets(&self) -> Option<ConfigError> {
         if self.fidelity == Fidelity::Full {
             return None;
@@ -40,8 +42,8 @@ impl Scenario {
         let expected = format!("{why}, and `fidelity` is `message`");
         Some(ConfigError { path, expected, hint: "write fidelity = \"full\", or take it out".into() })
     }
-    /// Reason why the testbed cannot run the scenario; `None` if it can. Real nodes do not move, and applications there
-    /// do not give up.
+    /// Reason why the testbed cannot run the scenario; `None` if it can. Its nodes do not move or share routes, its
+    /// applications offer refused bundles again, and it cannot inject every fault.
     pub fn needs_simulation(&self) -> Option<ConfigError> {
         if let Some(traffic) = self.traffic.iter().find(|traffic| traffic.lost) {
             return Some(ConfigError {

@@ -1,4 +1,4 @@
-//! Plain settings of nodes, by the rows of [`farlink_base::node`]: keys of `[[node]]`, and their defaults.
+//! Plain settings of nodes: the rows of [`farlink_base::node`] as keys of `[[node]]`, and their defaults in scenarios.
 //!
 //! Rows at the top of a node file have the same names here. Those of its `[store]` have the prefix `store_`, because
 //! `store` is a key of scenarios; those of other tables are in tables of the same name, as `[node.limits]`.
@@ -22,7 +22,7 @@ pub(crate) fn usual() -> NodeSettings {
     usual
 }
 
-/// Notes on rows that differ in scenarios from node files.
+/// Notes on settings whose defaults differ between scenarios and node files, by path.
 const NOTES: &[(&str, &str)] = &[
     ("clock_error", "In the testbed 1 ms, unless given."),
     ("hand_over_ahead", "In the testbed 100 ms where nodes get the processor late, unless given."),
@@ -49,7 +49,7 @@ pub(crate) fn row_keys(table: &str) -> Vec<Key> {
     params_of(table).map(key).collect()
 }
 
-/// Settings that a table gives to its nodes.
+/// Settings that a table of the scenario gives to its nodes.
 pub(crate) fn given(reader: &Reader<'_>) -> Given {
     let tables: Vec<_> = ROW_TABLES.iter().map(|(table, section)| (*table, reader.overlaid(table, section))).collect();
     let tables = tables.iter().map(|(table, reader)| RowsAt { table, prefix: "", reader });
@@ -59,13 +59,14 @@ pub(crate) fn given(reader: &Reader<'_>) -> Given {
 }
 
 impl Node {
-    /// Settings of the node: those given, else the defaults. Settings derived from others are not settled yet.
+    /// Settings of the node: those given, else the defaults. Settings whose default depends on others are not derived
+    /// yet.
     pub fn settings(&self) -> NodeSettings {
         let mut settings = usual();
         settings.apply(&self.given);
         settings
     }
-    /// Whether the scenario gives this setting, by the path of its row.
+    /// Whether the scenario sets the setting at this path, such as `store.capacity`, for the node.
     pub fn gives(&self, path: &str) -> bool {
         self.given.iter().any(|(known, _)| *known == path)
     }

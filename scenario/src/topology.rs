@@ -65,7 +65,7 @@ impl Scenario {
         let traffic: Vec<Value> = single.map(|(index, traffic)| self.flow(index, traffic)).chain(drawn).collect();
         json!({ "nodes": nodes, "links": links, "contacts": contacts, "traffic": traffic }).to_string()
     }
-    /// Name, ends and service numbers of a traffic, by which a report assigns bundles to it.
+    /// Name, ends and service numbers of a traffic entry, by which a report assigns bundles to it.
     fn flow(&self, index: usize, traffic: &Traffic) -> Value {
         let number = |node: usize, service: u32| {
             let id = self.nodes[node].ids.first().and_then(|id| id.parse::<EndpointId>().ok());
@@ -81,7 +81,7 @@ impl Scenario {
             "sender_service": number(traffic.from, SENDER_SERVICE + index as u32),
         })
     }
-    /// Flow of a traffic among groups; `None` if no bundle of it was drawn.
+    /// Flow of a traffic entry among groups; `None` if no bundle of it was drawn.
     fn flow_among_groups(&self, group: usize) -> Option<Value> {
         let of_it = |traffic: &&Traffic| traffic.drawn == Some(group);
         let first = self.traffic.iter().position(|traffic| traffic.drawn == Some(group))?;
@@ -110,7 +110,7 @@ impl Scenario {
     }
 }
 
-/// Rate of this direction where no contact gives one; `None`: unlimited.
+/// Rate of this direction at the start of the run, unless a contact gives another; `None`: unlimited.
 pub fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
     match &spec.rate {
         Rate::Unlimited => None,
@@ -119,7 +119,7 @@ pub fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
     }
 }
 
-/// One-way delay of this direction where no contact gives one.
+/// One-way delay of this direction at the start of the run, unless a contact gives another.
 pub fn first_delay(spec: &DirectionSpec) -> Duration {
     match &spec.delay {
         Delay::Constant(delay) => *delay,

@@ -26,7 +26,7 @@ pub struct Scenario {
     pub name: String,
     /// Purpose of the scenario, for people.
     pub description: String,
-    /// Seed of everything random.
+    /// Seed of all random decisions.
     pub seed: u64,
     /// Latest end of the run, from its start.
     pub duration: Duration,
@@ -42,16 +42,16 @@ pub struct Scenario {
     pub nodes: Vec<Node>,
     /// Links in the order of the file; their index determines their addresses.
     pub links: Vec<Link>,
-    /// Contacts, inline ones and those of the plan file, in order of time. A link without any is
-    /// always up.
+    /// Contacts, inline ones and those of the plan file, in order of time. A link without any is up as long as it
+    /// exists.
     pub contacts: Vec<Contact>,
     /// Flows of bundles between nodes; those drawn among groups come last, see [`Scenario::set_seed`].
     pub traffic: Vec<Traffic>,
     /// Plain TCP and UDP flows between hosts.
     pub flows: Vec<Flow>,
-    /// Files of streets, positions and contacts that were read, as the scenario names them.
+    /// Files of streets, positions, recorded contacts and forecasts that were read, as the scenario names them.
     pub files: Vec<std::path::PathBuf>,
-    /// Bundles drawn among the nodes of groups.
+    /// Traffic among groups, from which bundles are drawn.
     pub group_traffic: Vec<GroupTraffic>,
     /// Groups of like nodes, in the order of the file.
     pub groups: Vec<Group>,
@@ -69,11 +69,11 @@ pub struct Scenario {
     pub expect: Expect,
     /// Text of the file, for manifests.
     pub text: String,
-    /// The contact plan file and its text, where the scenario names one.
+    /// Path and text of the contact plan file; `None` if the scenario names none.
     pub plan_file: Option<(PathBuf, String)>,
     /// Contacts in the nodes' contact plan that no link of the scenario follows.
     pub forecast: Vec<farlink_routing::Contact>,
-    /// Folder of the file: paths in it are relative to it.
+    /// Folder of the scenario file, to which paths in it are relative.
     pub folder: PathBuf,
 }
 
@@ -89,7 +89,7 @@ pub enum Fidelity {
 /// A node of the scenario, with everything that the file gives for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
-    /// Its name in this file, in host names and in reports.
+    /// Name in the scenario file, in host names and in reports.
     pub name: String,
     /// Node IDs as endpoint ID text, e.g. `ipn:1.0`; the first is its own, the others are aliases.
     pub ids: Vec<String>,
@@ -102,17 +102,17 @@ pub struct Node {
     pub router: Policy,
     /// Congestion control and its parameters.
     pub control: Policy,
-    /// Static routes, tried when the router has none.
+    /// Static routes, tried if the router has no route.
     pub routes: Vec<Route>,
     /// Custody transfer: not supported, accepted, or also requested for own bundles.
     pub custody: Custody,
     /// Tunnels that begin or end here.
     pub tunnels: Vec<Tunnel>,
-    /// Bundles whose custody is accepted, and the signals that answer.
+    /// Rules of custody: bundles of which custody is accepted, and the signals that answer.
     pub custody_rules: CustodyRules,
     /// Destination patterns for which bundles created here request custody; empty unless `custody` is `Ask`.
     pub custody_request: Vec<String>,
-    /// Plain settings that the scenario gives, by the paths of their rows; see [`Node::settings`].
+    /// Plain settings that the scenario gives, by paths such as `store.capacity`; see [`Node::settings`].
     pub given: Given,
     /// Compressed reporting (CCSDS 734.6-O-1); `None` without it.
     pub compressed_reports: Option<ReportRules>,
@@ -126,7 +126,7 @@ pub struct Node {
     pub implementation: Implementation,
     /// Its machine in the testbed.
     pub host: HostSpec,
-    /// TCP of its host.
+    /// TCP settings of the node's host.
     pub tcp: Tcp,
     /// Parameters of convergence layers at this node, by the layer's name.
     pub layers: Vec<(&'static str, Settings)>,
@@ -136,7 +136,7 @@ pub struct Node {
     pub position: Option<(f64, f64)>,
 }
 
-/// TCP of a node's host.
+/// TCP settings of a node's host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tcp {
     /// Congestion control, which limits the data in flight beside the receiver's window.
@@ -149,7 +149,7 @@ pub struct Tcp {
     pub sack: bool,
     /// Whether the testbed's hosts scale windows beyond 64 kB.
     pub window_scaling: bool,
-    /// Frames that the testbed's machine must be able to queue for a processor.
+    /// Frames that the testbed's machine must be able to queue for a processor; `None`: not checked.
     pub rx_queue: Option<u32>,
 }
 
@@ -166,11 +166,11 @@ impl Tcp {
 }
 
 impl Node {
-    /// Parameters of a layer at this node that the scenario gives.
+    /// Parameters that the scenario gives for a layer at this node.
     pub fn layer_settings(&self, layer: &LayerInfo) -> &[(&'static str, u64)] {
         self.layers.iter().find(|(name, _)| *name == layer.name).map_or(&[], |(_, settings)| settings)
     }
-    /// Use of TLS in sessions of this layer at this node.
+    /// Use of TLS in sessions of this layer at this node: forbidden, possible or required.
     pub fn tls(&self, layer: &LayerInfo) -> Tls {
         let mut config = tcpcl_v4::Config::default();
         // Layers without TLS have no such parameter, and their default is the answer.
@@ -192,7 +192,7 @@ impl Scenario {
         // Of the supported cipher suites (RFC 5327) only this one has a secret key; the key of NULL is public.
         (asked == Some(&"hmac-sha1-80")).then(|| format!("link {}", link.name))
     }
-    /// Key that security rules call by this name; the same in every world and at every node.
+    /// Key that security rules refer to by this name, made from the seed; the same in every world and at every node.
     pub fn security_key(&self, name: &str) -> [u8; 32] {
         let mut key = [0; 32];
         // Two hashes of 128 bits make a key of 256: half 0 and half 1. The prefix separates keys from every other use
@@ -214,7 +214,7 @@ pub struct Policy {
     pub params: Vec<(String, f64)>,
 }
 
-/// A static route, tried where the router has none.
+/// A static route, tried if the router has no route.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Route {
     /// Endpoint ID pattern, e.g. `ipn:4.*`.
@@ -228,7 +228,7 @@ pub struct Route {
 pub struct Tunnel {
     /// Index of the other end in [`Scenario::nodes`].
     pub end: usize,
-    /// Destination patterns of the bundles that enter here; empty: bundles only leave it here.
+    /// Destination patterns of the bundles that enter the tunnel here; if empty, bundles only leave it here.
     pub to: Vec<String>,
     /// Custody, lifetime and other terms of the outer bundles.
     pub terms: TunnelTerms,
@@ -237,9 +237,9 @@ pub struct Tunnel {
 /// Kind of a bundle store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreKind {
-    /// In memory: gone at exit, acknowledged at once.
+    /// In memory: bundles are acknowledged at once, and lost when the node ends.
     Memory,
-    /// On disk: acknowledged after the group commit.
+    /// On disk: bundles are acknowledged after the group commit.
     Durable,
 }
 
@@ -249,16 +249,16 @@ pub enum Custody {
     /// Custody is neither accepted nor requested.
     #[default]
     None,
-    /// Custody is accepted of bundles that request it, and signalled.
+    /// The node accepts custody of bundles that request it, and sends custody signals.
     Take,
-    /// Custody is accepted, and requested for bundles created here.
+    /// As `Take`; the node also requests custody for bundles created here.
     Ask,
 }
 
 /// One link between two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Link {
-    /// Its name in contacts, logs and reports.
+    /// Name of the link in contacts, logs and reports.
     pub name: String,
     /// Indices of its two ends in [`Scenario::nodes`]; `forward` goes from the first to the second.
     pub between: [usize; 2],
@@ -270,11 +270,12 @@ pub struct Link {
     pub terms: LinkTerms,
     /// Largest IP packet that the link carries.
     pub mtu_bytes: u32,
-    /// Whether the testbed hands over each packet alone and at its time.
+    /// Whether the testbed hands over each packet separately, at the time when it is due.
     pub exact: bool,
     /// Name of the testbed's capture of the link, without extension; `None` without one.
     pub capture: Option<String>,
-    /// Name of the bottleneck whose transmitters it shares with other links, one in each direction.
+    /// Name of the bottleneck whose two transmitters, one in each direction, the link shares with others; `None`
+    /// without one.
     pub shares: Option<String>,
     /// From the first node to the second, without windows: contacts give those, see
     /// [`Scenario::link_spec`].
@@ -289,7 +290,7 @@ pub struct Link {
     pub found: bool,
 }
 impl Link {
-    /// Whether its nodes have it from the start to the end.
+    /// Whether the link exists during the whole run.
     pub fn lasts(&self) -> bool {
         self.appears.is_zero() && self.disappears.is_none()
     }
@@ -306,27 +307,27 @@ pub struct LinkChange {
     pub appears: bool,
 }
 
-/// A time in which one direction of a link is up.
+/// An interval during which one direction of a link is up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contact {
     /// Index of the link in [`Scenario::links`].
     pub link: usize,
-    /// Whether it is the link's forward direction.
+    /// Whether the link's forward direction is up.
     pub forward: bool,
     /// First moment of transmission, from the start of the run.
     pub start: Duration,
     /// Last moment of transmission, from the start of the run.
     pub end: Duration,
-    /// Rate in this contact; `None` is the link's.
+    /// Rate in this contact; `None`: the link's.
     pub rate: Option<DataRate>,
-    /// One-way delay in this contact; `None` is the link's.
+    /// One-way delay in this contact; `None`: the link's.
     pub delay: Option<Duration>,
     /// Confidence that the contact plan states, 0 to 1; the link is up in any case.
     pub confidence: f64,
 }
 
-/// Service number of the sender of a scenario's first traffic; each further traffic has the next, in every world, so
-/// that a bundle's source identifies its traffic.
+/// Service number of the sender of a scenario's first traffic entry. Each further entry has the next number, in every
+/// world, so that a bundle's source identifies its traffic.
 pub const SENDER_SERVICE: u32 = 10_000;
 
 /// Bundles from one node to another.
@@ -348,13 +349,13 @@ pub struct Traffic {
     pub lifetime: Duration,
     /// Class of service of its bundles.
     pub priority: Priority,
-    /// Most bundles sent and not yet accepted by the sender's own node; 0: 64.
+    /// Most bundles sent and not yet accepted by the sender's own node; 0 stands for 64.
     pub window: u32,
     /// Status reports requested by its bundles, to the sending node.
     pub reports: Facts,
     /// Whether bundles that the sender's node refuses are lost instead of offered again.
     pub lost: bool,
-    /// Index in [`Scenario::group_traffic`] of the entry it was drawn from; `None`: it stands in the file.
+    /// Index in [`Scenario::group_traffic`] of the entry from which it was drawn; `None` for an entry of the file.
     pub drawn: Option<usize>,
 }
 
@@ -365,7 +366,7 @@ const REPORT_FACTS: [u32; 4] =
     [Facts::REPORT_RECEPTION, Facts::REPORT_FORWARDING, Facts::REPORT_DELIVERY, Facts::REPORT_DELETION];
 
 impl Traffic {
-    /// Report requests of these indices of [`REPORT_WORDS`].
+    /// Combines the report requests whose words have these indices in [`REPORT_WORDS`].
     pub(crate) fn reports_of(words: &[usize]) -> Facts {
         Facts(words.iter().filter_map(|word| REPORT_FACTS.get(*word)).fold(0, |all, fact| all | fact))
     }
@@ -381,7 +382,7 @@ impl Traffic {
 pub enum TrafficKind {
     /// A file cut into bundles; its checksum is compared at the end.
     File {
-        /// The file, relative to the scenario; `None` makes one of that size from the seed.
+        /// Path relative to the scenario's folder; `None`: content of the given size is made from the seed.
         path: Option<PathBuf>,
         /// Size of the whole file.
         size: DataVolume,
@@ -399,7 +400,7 @@ pub enum TrafficKind {
         /// Pace at which bundles are created.
         pace: Pace,
     },
-    /// Echo requests; latency is the round trip.
+    /// Echo requests; each request and each answer has a latency of its own.
     Ping {
         /// Number of echo requests.
         count: u64,
@@ -417,18 +418,18 @@ pub enum Pace {
     Flat,
     /// Payload bytes at this rate.
     Rate(DataRate),
-    /// One bundle after each such time.
+    /// One bundle at a time, at intervals of this length.
     Interval(Duration),
 }
 
-/// Recording of a run.
+/// Recording of a run: tables and times of samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measure {
     /// Time between two samples of stores, links and processes.
     pub interval: Duration,
     /// Tables that the run writes.
     pub tables: Vec<Table>,
-    /// Whether each LTP segment is an event; many rows.
+    /// Whether each LTP segment is recorded as an event, which makes many rows.
     pub segments: bool,
 }
 
@@ -469,7 +470,7 @@ pub struct Fault {
     pub kind: FaultKind,
     /// First beginning, from the start of the run.
     pub at: Duration,
-    /// Duration of each occurrence; without meaning for clocks, which stay wrong.
+    /// Duration of each occurrence; zero for clocks and lies, which have no end.
     pub lasts: Duration,
     /// Time from one beginning to the next; `None`: it occurs once.
     pub every: Option<Duration>,
@@ -509,7 +510,7 @@ pub enum FaultKind {
     },
     /// A Byzantine node: from then on it lies to its neighbours.
     Lie {
-        /// Subject of the lie.
+        /// Claim that the node makes.
         says: Lie,
         /// Index of the node.
         node: usize,
@@ -519,16 +520,16 @@ pub enum FaultKind {
 /// False statements of a Byzantine node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
-    /// It claims to meet every node, at once and always.
+    /// The node claims to meet every node, at once and always.
     Met,
-    /// It claims that every bundle arrived.
+    /// The node claims that every bundle arrived.
     Arrived,
-    /// It claims to hold every bundle.
+    /// The node claims to hold every bundle.
     Has,
 }
 
 impl Fault {
-    /// Beginnings within a run of this length.
+    /// Times at which the fault begins, in a run of this length.
     pub fn beginnings(&self, duration: Duration) -> impl Iterator<Item = Duration> + use<> {
         let every = self.every;
         let next = move |at: &Duration| at.checked_add(every?).filter(|at| *at < duration);

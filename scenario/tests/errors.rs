@@ -60,7 +60,7 @@ fn all_mistakes_come_at_once() {
         .replace("1 kB", "1 parsec")
         .replace("ipn:2.0", "ipn:0.0");
     let found = errors(&text);
-    // One of each stage: a quantity, a rate, a volume and a node ID.
+    // One mistake of each stage of parsing: a quantity, a rate, a volume and a node ID.
     assert_eq!(found.len(), 4, "{found:#?}");
     assert!(found.iter().all(|e| e.contains("hint: ")), "{found:#?}");
 }

@@ -201,7 +201,7 @@ fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
 /// Configuration of one node at its start, and all its link ends by link number, including links that appear later.
 ///
 /// # Errors
-/// Names the key of the scenario that no stack can be built from.
+/// Names the key of the scenario because of which no stack can be built.
 pub fn node_config(
     scenario: &Scenario,
     index: usize,
@@ -236,7 +236,7 @@ pub fn node_config(
     config.quotas = quotas(node);
     config.custody = custody(node);
     config.tunnels = tunnels(scenario, node)?;
-    // Streams: 1 is traffic, 2 nodes, 3 security; separate so that one does not shift the other's draws.
+    // Random streams: 1 is for traffic, 2 for nodes, 3 for security, so that none shifts the draws of another.
     let drawn = || Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
     config.seed = config.node.seed.unwrap_or_else(drawn);
     config.security = security(scenario, index);

@@ -1,6 +1,6 @@
-//! Hellos of Byzantine nodes: the same hello with false entries for its router and its control, which claim to meet
-//! every node, that every bundle arrived, or to hold every bundle. Otherwise the node keeps, sends and accepts bundles
-//! like an honest one.
+//! Hellos of Byzantine nodes: honest hellos with false entries in the parts of router and control, which claim that the
+//! node meets every node, that every bundle arrived, or that the node holds every bundle. Otherwise a Byzantine node
+//! keeps, sends and accepts bundles like an honest one.
 //!
 //! Written from the meaning of these messages to their receivers, as an attacker would: no code is shared with the
 //! policies. An unreadable message stays unchanged.
@@ -9,7 +9,7 @@ use farlink_base::NodeId;
 use farlink_bundle::{v6, v7};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Largest number of bundles in a lie, the newest; policies read no more.
+/// Most bundles that a lie names, the newest ones; policies read no more.
 const IDS_MAX: usize = 4096;
 /// As [`IDS_MAX`], for RAPID, which reads arrivals from a quarter of its hello.
 const RAPID_IDS_MAX: usize = 1000;
@@ -79,7 +79,7 @@ impl ClaimedNumbers<'_> {
 
 impl ByzantineNode<'_> {
     /// Rewrites a hello: version, flags, free bytes, capacity, count of identities and these, length of the router's
-    /// part, that part, and the control's part.
+    /// part, that part, and the control's part. `None` if it is unreadable.
     pub fn hello(&self, content: &[u8]) -> Option<Vec<u8>> {
         // Fixed part: version, flags, and two numbers of 8 bytes.
         let (head, rest) = content.split_at_checked(18)?;
@@ -104,7 +104,7 @@ impl ByzantineNode<'_> {
         hello.extend_from_slice(control);
         Some(hello)
     }
-    /// Rewrites the payload of an administrative bundle if it is a hello.
+    /// Rewrites the payload of an administrative bundle; `None` if it is no readable hello.
     pub fn payload(&self, version: u8, payload: &[u8]) -> Option<Vec<u8>> {
         match version {
             6 => match v6::record(payload) {

@@ -19,7 +19,7 @@ pub(crate) struct Cable {
     /// TCP parameters of the hosts at both ends.
     pub streams: [Config; 2],
     carrier: bool,
-    /// Index of the bottleneck that it shares with other cables.
+    /// Index of the bottleneck that the cable shares with other cables; `None` without one.
     pub bottleneck: Option<usize>,
 }
 
@@ -80,7 +80,8 @@ impl Cable {
         self.send_ip(now, end, segment.ip_bytes(), shared)
     }
 
-    /// Sends an IP packet of so many bytes from one end; returns its arrival, and that of a duplicate.
+    /// Sends an IP packet of so many bytes from one end; returns its arrival, `None` if it is lost, and that of a
+    /// duplicate.
     pub fn send_ip(
         &mut self,
         now: Instant,

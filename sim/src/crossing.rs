@@ -19,7 +19,7 @@ const LINK_BITS: u32 = 24;
 struct CrossingFlight {
     /// Index of the sending node.
     from: usize,
-    /// Life of the sender in which it was sent: an answer to an earlier life is dropped.
+    /// Life of the sender in which the bundle was sent; an answer to an earlier life is dropped.
     life: u32,
     id: SendId,
     bundle: Arc<BundleMeta>,
@@ -139,7 +139,8 @@ impl Crossings {
         todo.push_back((node, Input::Message(MessageInput::Ready { link, ready: false })));
         self.set_alarm(place, queue);
     }
-    /// Cancels a bundle. One that has left or cannot be stopped is answered by the neighbour.
+    /// Cancels a bundle that a node is sending. One that has left, or that its layer cannot stop, is answered by the
+    /// neighbour.
     pub fn cancel(
         &mut self,
         now: Instant,
@@ -185,7 +186,8 @@ impl Crossings {
                 }
                 queue.arm(at, SimEvent::Message(place, token));
             }
-            // Confirmed when its answer returns; the loss of one that was lost is unknown to the sender.
+            // A bundle that arrives is confirmed by its answer. The sender does not learn of a loss: the bundle counts
+            // as sent.
             Output::Sent(place, token) => {
                 // `left` equals `now` only if the bundle arrives, as set above; then its answer confirms it.
                 if self.flights[place.link].get(&token.0).is_some_and(|flight| flight.left != now) {

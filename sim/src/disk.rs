@@ -1,6 +1,7 @@
-//! In-memory disk with the latency of a real one. It stores ropes, so that length-only payloads cost nothing.
+//! In-memory disk with the latency of a real one. It stores chunks of payloads, so that length-only payloads cost
+//! nothing.
 //!
-//! If its node may be killed, it records the previous content of each write not yet synced, and loses data like a
+//! If a fault may kill its node, it records the previous content of each write not yet synced, and loses data like a
 //! machine without power: everything since the last completed sync.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskOp};

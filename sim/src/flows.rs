@@ -9,7 +9,7 @@ use farlink_link::stream::{self, Input, Output, Segment, StreamEnd};
 use farlink_report::PlainFlow;
 use farlink_scenario::{Flow, FlowTransport, Scenario};
 
-/// Data that a TCP sender of limited rate writes at once, as time at that rate.
+/// Amount that a TCP sender of limited rate writes at once, as time at that rate.
 const PIECE: Duration = Duration::from_millis(1);
 /// Fewest bytes of such a write: a full segment, as smaller ones would be mostly headers.
 const PIECE_LEAST: u64 = 1448;
@@ -20,7 +20,7 @@ const WRITE_MOST: u64 = 256 << 10;
 #[derive(Clone)]
 pub(crate) struct FlowPacket {
     flow: usize,
-    /// Whether it goes to the receiver.
+    /// Whether the packet goes to the receiver.
     onward: bool,
     /// Number of links crossed.
     crossed: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Flows {
 }
 
 struct SimFlow {
-    /// Cable and its end at which packets to the receiver enter it.
+    /// Cables on the way to the receiver, each with the end at which packets to the receiver enter it.
     path: Vec<(usize, usize)>,
     start: Instant,
     stop: Instant,
@@ -275,7 +275,7 @@ impl SimFlow {
     }
 
     fn outcome(&self) -> PlainFlow {
-        // What arrived first took no part of the time that begins then.
+        // The measured time begins with the first delivery, whose bytes therefore do not count.
         let (first, bytes) = self.first.unwrap_or((self.last, 0));
         let (seconds, later) = ((self.last - first).as_secs_f64(), self.result.received_bytes - bytes);
         let bit_s = if seconds > 0.0 { later as f64 * 8.0 / seconds } else { 0.0 };

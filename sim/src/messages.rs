@@ -1,6 +1,6 @@
-//! Links for message-level simulation: each end sends one bundle at a time, for as long as the link's rate requires,
-//! and it arrives after the one-way delay. If the link goes down first, the bundle resumes later or fails, as the layer
-//! that the link stands for would do.
+//! Links for message-level simulation: each end sends one bundle at a time, for as long as the link's rate requires;
+//! the bundle arrives after the one-way delay. If the link goes down first, the bundle resumes later or fails, as in
+//! the layer that the link stands for.
 //!
 //! No bundle waits here: an end that is up and idle is ready for one more, and the agent keeps the queue. Bundles are
 //! known by their size and a token that the driver chooses. Like every state machine of the engine, it takes the time
@@ -183,8 +183,9 @@ impl MessageEnd {
             out.push(Output::Failed(place, token));
         }
     }
+    /// Ends the transmission under way, complete or not; with `goes_on` an interrupted one may resume.
     fn conclude(&mut self, now: Instant, place: Place, goes_on: bool, out: &mut impl Sink<Output>) {
-        // The transmission ends, complete or not; with `goes_on` an interrupted one may resume.
+        // A remainder that has not resumed by now is lost.
         if let Some((token, ..)) = self.rest.take() {
             out.push(Output::Failed(place, token));
         }

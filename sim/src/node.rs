@@ -94,7 +94,7 @@ impl SimulatedNode {
     /// Adds a link.
     ///
     /// # Errors
-    /// Fails if the node already has it.
+    /// Fails if the node already has the link.
     pub fn add_link(
         &mut self,
         now: Instant,
@@ -107,7 +107,7 @@ impl SimulatedNode {
     /// Adds a link of a radio contact.
     ///
     /// # Errors
-    /// Fails if the node already has it.
+    /// Fails if the node already has the link.
     pub fn meet(
         &mut self,
         now: Instant,
@@ -144,7 +144,7 @@ impl SimulatedNode {
         self.alarm = None;
     }
 
-    /// Addresses of peers over sockets, as from a driver that has resolved their names.
+    /// Inputs with the addresses of peers over sockets, of one link or of all, as if a driver had resolved their names.
     pub fn places(&self, of: Option<LinkId>) -> Vec<Input> {
         let located = |(index, link): (usize, &NodeLink)| {
             let (id, addresses) = (LinkId(index as u32), Vec::from([link.peer]));
@@ -184,11 +184,11 @@ impl SimulatedNode {
     pub fn layer_of(&self, link: LinkId) -> LayerId {
         self.links[link.0 as usize].layer
     }
-    /// Free bytes for new bundles, if space is the only admission criterion.
+    /// Free bytes for new bundles; `None` if space is not the only admission criterion.
     pub fn room(&self) -> Option<u64> {
         self.stack.room()
     }
-    /// Smallest free space that the requested bundle needs, if space is the only criterion.
+    /// Smallest free space that the requested bundle needs; `None` if space is not the only criterion.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.stack.needs(now, wanted)
     }

@@ -39,8 +39,8 @@ pub trait Observer {
     fn contact(&mut self, edge: &ContactEdge) {
         let _ = edge;
     }
-    /// Receives the next time of the run before anything happens then. An observer that displays the run may block
-    /// here.
+    /// Receives the time to which the run advances, before anything happens at that time. An observer that displays the
+    /// run may block here.
     fn reach(&mut self, at: Instant, nodes: &Nodes<'_>) {
         let _ = (at, nodes);
     }

@@ -114,7 +114,8 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// A phase at its latest: in a simulation nothing ends it early, and one after an event does not begin.
+/// Latest span of a phase, since nothing ends a phase early in a simulation; `None` for a phase that waits for an
+/// event, since no event begins it here.
 fn phase_facts(scenario: &Scenario, phase: usize) -> Option<PhaseFacts> {
     let (start, end) = scenario.latest_span(phase)?;
     Some(PhaseFacts {

@@ -31,7 +31,7 @@ pub(crate) enum StreamSignal {
 struct StreamSide {
     node: usize,
     layer: LayerId,
-    /// End of the cable that it is at.
+    /// End of the cable at which this side is.
     cable_end: usize,
     /// Stream number at the node; a passive side gets it when the connection opens.
     stream: Option<StreamId>,
@@ -39,10 +39,10 @@ struct StreamSide {
     /// TLS state of a secured stream.
     tls: Option<Box<Tls>>,
     alarm: Option<TimerKey>,
-    /// Whether it received input since its alarm was set.
+    /// Whether the side received input since its alarm was set.
     touched: bool,
     opened: bool,
-    /// Whether the node closed it, or knows that it is closed.
+    /// Whether the node closed the stream, or knows that it is closed.
     closed: bool,
 }
 

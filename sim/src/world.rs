@@ -131,7 +131,7 @@ impl<O: Observer> World<O> {
             trace: Trace::default(),
             observer,
             sample_every: scenario.measure.interval,
-            // Where there is nothing but flows, the run is about them.
+            // A scenario that has flows but no bundles runs for the whole duration.
             stop_when_delivered: scenario.stop_when_delivered && (scenario.flows.is_empty() || has_traffic(scenario)),
             happenings: 0,
         };

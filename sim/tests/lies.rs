@@ -1,4 +1,5 @@
-//! Byzantine neighbours: no bundle is lost or delivered twice, except where a paper deletes bundles on hearsay.
+//! Byzantine neighbours: no bundle is lost or delivered twice, except under policies whose papers delete a bundle when
+//! a neighbour reports its arrival.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;

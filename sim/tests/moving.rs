@@ -90,7 +90,7 @@ fn ferry_carries_bundles_between_contacts() {
     let folder = folder();
     let (outcome, seen) = run(&parse(&ferry("rate = \"8 Mbit/s\"", ""), folder.path()));
     assert_eq!(outcome.traffic[0].delivered, 10, "{outcome:#?}");
-    // It leaves at 20 s with 10 m/s and is in range of `c` from 900 m on.
+    // `b` leaves at 20 s with 10 m/s and is in range of `c` from 900 m on.
     let first = seen.delivered[0].as_secs_f64();
     assert!((110.0..110.5).contains(&first), "{first}");
     assert!(seen.delivered.iter().all(|at| at.as_secs_f64() < 112.5), "1 Mbit each at 8 Mbit/s: {:?}", seen.delivered);

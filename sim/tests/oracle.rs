@@ -5,7 +5,7 @@ use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, World};
 
 fn scenario(control: &str, fidelity: Fidelity) -> Scenario {
-    // The relay is full of bundles that were forwarded once when it creates its own, which were not.
+    // When the relay creates its own bundles, it is full of bundles that were forwarded once.
     let text = format!(
         r#"
         name = "oracle"
@@ -62,7 +62,7 @@ fn scenario(control: &str, fidelity: Fidelity) -> Scenario {
     scenario
 }
 
-/// Bundles that the relay evicted, and its own that it accepted before it could forward any.
+/// Number of bundles that the relay evicted, and of its own bundles that it accepted before it could forward any.
 #[derive(Default)]
 struct Relay {
     given_up: u32,

@@ -8,7 +8,7 @@ use farlink_sim::{Observer, World};
 struct ReportCounts {
     created: usize,
     delivered: usize,
-    /// Per node: compressed reports, and the bundles that they cover.
+    /// Per node: number of compressed reports, and number of bundles that they cover.
     told: [(usize, u64); 3],
     refused: [usize; 3],
     /// Records received by the first node.

@@ -17,7 +17,7 @@ struct Curious {
     most: u64,
     held: usize,
     reasons: u64,
-    /// Time at which it ends the run.
+    /// Time at which the observer ends the run, and the flag that ends it.
     until: Option<(Instant, Arc<AtomicBool>)>,
 }
 impl Observer for Curious {

@@ -64,11 +64,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("udpcl", udpcl),
 ];
 
-/// Most processor time for one input: the bound no parser may pass.
+/// Greatest processor time allowed for one input.
 pub const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Runs a target within its time. An input that seems to take too long runs again, measured in processor time: on a
-/// busy machine wall time is meaningless. Fuzzers with a timeout of their own need no such bound.
+/// Runs a target and limits its time. An input that exceeds the limit in wall time, which means little on a busy
+/// machine, runs again and is measured in processor time. Fuzzers with a timeout of their own do not need this.
 ///
 /// # Panics
 /// When the target panics, or takes more processor time than [`TIME_MAX`].
@@ -110,7 +110,7 @@ pub fn bundle(data: &[u8]) {
         assert_eq!(again.len(), bundle.encoded_len());
         let written = again.into_payload().to_bytes().unwrap_or_default();
         if profile == Profile::Strict {
-            // A payload block of indefinite length is written with its length, a byte shorter.
+            // A payload block whose array has indefinite length is encoded with a definite one, a byte shorter.
             assert!(written[..] == *data || written.len() + 1 == data.len(), "deterministic encoding");
             assert_eq!(decode_prefix(&whole), Ok(Some(data.len() as u64)));
         }
@@ -151,7 +151,7 @@ pub fn beacon(data: &[u8]) {
         announcer.handle(Instant(u64::from(second) * 1_000_000_000), announce::Input::Wake, &Nowhere, &mut out);
     }
     let found = out.iter().filter(|output| matches!(output, announce::Output::Discovered { .. })).count();
-    // Three addresses announce, and two neighbours are the bound.
+    // Beacons come from three addresses, and the announcer keeps two neighbours at most.
     assert!(found <= 6 && announcer.announced().count() <= 3);
 }
 /// Surroundings in which no node is known and no link comes up.
@@ -242,7 +242,8 @@ fn tunnel(kind: u64, content: &[u8], data: &[u8]) {
     assert_eq!(TunnelSignal::read(&content), Ok(signal));
 }
 
-/// A node receives fragments of a few bundles in any order; 16 bits each of offset and length, 8 of total length.
+/// A node receives fragments of a few bundles in any order. Input: for each fragment 16 bits of offset, 16 of length
+/// and 8 of total length.
 pub fn reassembly(data: &[u8]) {
     let mut config = Config::new(EndpointId::ipn(2, 0));
     config.layers = vec![LayerConfig {
@@ -407,7 +408,7 @@ pub fn udpcl(data: &[u8]) {
     assert_eq!(layer.usage(), udpcl::Usage::default());
 }
 
-/// Text of a contact plan, in whatever dialect.
+/// Text of a contact plan, in any dialect.
 pub fn contact_plan(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     if let Ok(parsed) = farlink_routing::contact_plan::parse(text) {

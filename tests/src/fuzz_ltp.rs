@@ -1,4 +1,4 @@
-//! LTP with its extensions: authentication, cookies, marked aggregates, green parts.
+//! Fuzz target of LTP with its extensions: authentication, cookies, marked aggregates, green parts.
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;

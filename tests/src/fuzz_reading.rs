@@ -1,4 +1,4 @@
-//! Passive readers of the layers, and the search for the end of a bundle.
+//! Fuzz targets of the layers' passive readers, and of the search for the end of a bundle.
 
 use farlink_base::{Accel, FindEnd, Instant, Payload};
 use farlink_bundle::{BundleEnd, decode_prefix, peek_identity};
@@ -11,7 +11,7 @@ use farlink_cla::udpcl::UdpclReader;
 /// Findings of a reader.
 #[derive(PartialEq, Debug, Default)]
 struct Findings {
-    /// Length, head and wholeness of each bundle.
+    /// Length and first bytes of each bundle, and whether all of it was read.
     bundles: Vec<(u64, Vec<u8>, bool)>,
     enciphered: u32,
     lost: Vec<&'static str>,
@@ -36,7 +36,7 @@ impl Findings {
     }
 }
 
-/// Passes pieces to a reader, then ends it. A piece passes each nanosecond.
+/// Passes pieces to a reader, one each nanosecond, and then ends it.
 fn read<'a>(reader: &mut impl PassiveReader, pieces: impl Iterator<Item = &'a [u8]>) -> Findings {
     let (mut found, mut last) = (Findings::default(), Instant::ZERO);
     for (now, piece) in (0..).map(Instant).zip(pieces) {
@@ -49,7 +49,7 @@ fn read<'a>(reader: &mut impl PassiveReader, pieces: impl Iterator<Item = &'a [u
     found
 }
 
-/// Checks that a stream reads the same in pieces of any length, with no more bundle bytes than passed.
+/// Checks that a reader finds the same in a stream cut into pieces of any length, and no more bundle bytes than passed.
 fn stream<R: PassiveReader>(data: &[u8], make: impl Fn() -> R) {
     let whole = read(&mut make(), std::iter::once(data));
     assert!(whole.bytes() + whole.unread <= data.len() as u64 || !whole.lost.is_empty());
@@ -71,7 +71,7 @@ pub fn reading_mtcp(data: &[u8]) {
     stream(data, || OneWayReader::new(Framing::Mtcp));
 }
 
-/// Datagrams of the input, each behind a byte for its length.
+/// Datagrams of the input, each preceded by a byte with its length.
 fn datagrams(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, after) = data.split_first()?;
@@ -80,13 +80,13 @@ fn datagrams(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
         Some(datagram)
     })
 }
-/// Datagrams of LTP, each behind a byte for its length.
+/// Datagrams of LTP, each preceded by a byte with its length.
 pub fn reading_ltp(data: &[u8]) {
     let mut reader = LtpReader::<BundleEnd>::new();
     let found = read(&mut reader, datagrams(data));
     assert!(found.bytes() <= data.len() as u64);
     assert_eq!((reader.sessions(), reader.held_bytes()), (0, 0), "everything is given back");
-    // All segments again, and all once more behind their end: repetitions add nothing.
+    // Each segment twice in a row: repetitions must add no complete bundle.
     let mut reader = LtpReader::<BundleEnd>::new();
     let mut twice = Findings::default();
     for (now, datagram) in (0..).map(Instant).zip(datagrams(data).flat_map(|datagram| [datagram; 2])) {
@@ -96,14 +96,15 @@ pub fn reading_ltp(data: &[u8]) {
     let whole = |found: &Findings| found.bundles.iter().filter(|bundle| bundle.2).count();
     assert_eq!(whole(&twice), whole(&found));
 }
-/// Datagrams of UDPCL, each behind a byte for its length.
+/// Datagrams of UDPCL, each preceded by a byte with its length.
 pub fn reading_udpcl(data: &[u8]) {
     let mut reader = UdpclReader::<BundleEnd>::new();
     let found = read(&mut reader, datagrams(data));
     assert!(found.bytes() <= data.len() as u64 && reader.transfers() == 0);
 }
 
-/// The end of a bundle is that of [`decode_prefix`], in pieces of any length and with its strings unread.
+/// [`BundleEnd`] and [`decode_prefix`] find the same end of a bundle, in pieces of any length and with strings passed
+/// over.
 pub fn bundle_end(data: &[u8]) {
     let whole = decode_prefix(&Payload::from(data.to_vec()));
     for (length, passes) in [(1, false), (7, true), (usize::MAX, false), (13, false), (1, true)] {
@@ -123,7 +124,7 @@ pub fn bundle_end(data: &[u8]) {
         match whole {
             Ok(Some(len)) => assert!(end.is_over() && at as u64 == len),
             Ok(None) => assert!(!end.is_over() && !failed),
-            // A rope's reader may look at bytes at the very end that change nothing any more.
+            // `decode_prefix` may find a mistake at the very end while `BundleEnd` still waits for bytes.
             Err(_) => assert!(failed || at == data.len() && !end.is_over()),
         }
     }

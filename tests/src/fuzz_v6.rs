@@ -4,8 +4,8 @@ use core::ops::Range;
 use farlink_base::{Bytes, BytesMut, EndpointId, HopState, Payload};
 use farlink_bundle::{Profile, v6};
 
-/// A BPv6 bundle: both views agree, and the output of a hop is valid input of the next one, whole and in pieces, from
-/// the wire and from the parts of a store.
+/// A BPv6 bundle: all readers agree on it, and the output of a hop is valid input of the next one, both from the wire
+/// and from the parts of a store.
 pub fn bundle_v6(data: &[u8]) {
     let whole = Payload::from(data.to_vec());
     let mut pieces = Payload::new();

@@ -31,7 +31,8 @@ fn mend_block(block: &mut [u8], primary: bool) {
     }
 }
 
-/// CRC type of a block, and the offset of the CRC value, which ends the block.
+/// CRC type of a block, and the offset of the CRC value, which ends the block; `None` if the block has no CRC or is
+/// malformed.
 fn crc_of(block: &[u8], primary: bool) -> Option<(u64, usize)> {
     let mut reader = CborReader::new(block, 0, false);
     let items = reader.array().ok()?;

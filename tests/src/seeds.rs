@@ -97,7 +97,7 @@ pub fn all() -> Vec<Seed> {
     let blocks = [false, true].map(|marked| seeds_ltp::block_of(&bundles, marked).iter().flat_map(framed).collect());
     add("reading_ltp", segments.iter().map(framed).chain(blocks).collect());
     add("ltp", segments.iter().map(framed).chain([segments.iter().flat_map(framed).collect()]).collect());
-    // Of each packet one from the neighbour, and all of them one after the other, from it and from a stranger.
+    // Each packet alone from the neighbour, then all in a row, once from the neighbour and once from a stranger.
     let packets = vectors("udpclv2_draft04.json");
     let from = |host: u8| move |packet: &Vec<u8>| [&[host, packet.len().min(255) as u8][..], packet].concat();
     let conversations = [0, 9].map(|host| packets.iter().flat_map(from(host)).collect());
@@ -110,7 +110,7 @@ pub fn all() -> Vec<Seed> {
         add(target, streams.clone());
     }
     let old: Vec<Vec<u8>> = vectors("tcpclv3.json");
-    // All messages one after the other, and each behind the contact header.
+    // Each message after the contact header, and all messages in a row.
     let contact = old.first().cloned().unwrap_or_default();
     let each = old.iter().map(|bytes| [&[0x3f][..], &contact, bytes].concat());
     let old: Vec<Vec<u8>> = each.chain([[&[0x05][..], &old.concat()].concat()]).collect();
@@ -123,10 +123,11 @@ pub fn all() -> Vec<Seed> {
     // Each begins with a keepalive, whose byte also chooses the features that both sides agreed on.
     let agreed = [after(0x3f, 0x42), after(0x00, 0x41), after(0x5f, 0x40), after(0xbf, 0x42)];
     add("tcpcl_v3_session", each.chain(agreed).collect());
-    // Messages one by one and sessions, the latter last.
+    // Each message or session alone, then all in a row.
     let sessions = ["tcpclv4.json", "tcpclv3.json"].map(vectors).concat();
     add("reading_tcpcl", sessions.iter().cloned().chain([sessions.concat()]).collect());
-    // In whole and in single bytes, taken and refused, on the peer's stream and on ours.
+    // Chunks of full length and of single bytes, bundles accepted and refused, on the peer's stream and on the layer's
+    // own.
     let choices = |bytes: Vec<u8>| [0x1f, 0x00, 0x5f, 0xc3, 0x3f].map(|choice| [&[choice][..], &bytes].concat());
     for target in ["stcp", "mtcp"] {
         let frames = frames_of(target);
@@ -137,14 +138,15 @@ pub fn all() -> Vec<Seed> {
     seeds
 }
 
-/// The frames of one of the stream layers without acknowledgments.
+/// Frames of STCP or MTCP from the published vectors.
 fn frames_of(layer: &str) -> Vec<Vec<u8>> {
     let all = vectors("stcp_mtcp.json");
     let (mtcp, stcp): (Vec<_>, Vec<_>) = all.into_iter().partition(|bytes| bytes.first().is_some_and(|b| b >> 5 == 2));
     if layer == "mtcp" { mtcp } else { stcp }
 }
 
-/// Bundles with arrays of indefinite length: endpoint IDs, timestamp and hop count; all blocks too; the payload block.
+/// Bundles with arrays of indefinite length: the first in endpoint IDs, timestamp and hop count; the second also in all
+/// blocks; the third in its payload block only.
 const OPEN_BUNDLES: [&str; 3] = [
     "9f890700019f029f0201ffff9f029f0101ffff9f0100ff9f1b000000ba43b7400003ff1a0036ee80421328860a020101449f\
      0901ff42d72c8607030101410542c66f86060400014b8201682f2f72656c61792f4272788601010001446461746142bcaaff",

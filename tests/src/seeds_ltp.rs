@@ -43,7 +43,8 @@ pub const CONVERSATIONS: &[&str] = &[
      4442d61fb38601010002426869441ff585a4ff",
 ];
 
-/// Segments of a block of all these bundles, marked or not, in an order with gaps and repetitions.
+/// Segments of an LTP block, in an order with gaps and repetitions. The block holds the first twelve BPv7 bundles, with
+/// service numbers if `marked`.
 pub fn block_of(bundles: &[Vec<u8>], marked: bool) -> Vec<Vec<u8>> {
     let mark = if marked { &[SERVICE_BUNDLE as u8][..] } else { &[] };
     let block = bundles.iter().filter(|bundle| bundle.first() == Some(&0x9f)).take(12);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// A node with a disk that answers every operation with success, but only when the test lets it.
+/// A node whose disk answers every operation with success, but only when the test calls `work`.
 struct BusyNode {
     now: Instant,
     stack: Stack,

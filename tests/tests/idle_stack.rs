@@ -24,7 +24,7 @@ const STACKS: usize = 500;
 const BUNDLES: usize = 100;
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
 
-/// Makes a node by its number.
+/// Makes the node with this number.
 type Make = fn(u64) -> Stack;
 
 /// Neighbours of one of the nodes 1 to 3 of a triangle, in the order of its links.

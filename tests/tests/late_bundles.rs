@@ -22,12 +22,12 @@ const SIZE: usize = 20_000;
 const STALL: Duration = Duration::from_secs(3);
 /// Lifetime of every other bundle; the others have a day.
 const SHORT: Duration = Duration::from_secs(1);
-/// Largest error of an age that is too small, beyond the bytes held.
+/// Greatest amount by which an age may be too small, apart from the time of the bytes held.
 const EXACT: Duration = Duration::from_millis(10);
 /// The neighbours' buffer, which the kernel doubles for its own needs.
 const RECEIVE_BUFFER: usize = 64 << 10;
-/// Most bytes between a reader and a bundle that is stamped: the layer's queue, the kernel's unsent bytes and one
-/// buffer more, for it counts whole buffers, and the neighbour's buffer.
+/// Most bytes between a bundle that is stamped and the reader: the layer's queue, the kernel's unsent bytes, one buffer
+/// more because the kernel counts whole buffers, and the neighbour's buffer.
 const HELD: u64 = (64 << 10) + (1 << 20) + (64 << 10) + 2 * RECEIVE_BUFFER as u64;
 /// Bytes that the reader takes before each rest: 8 MB/s, in small steps for exact times.
 const STEP: usize = 16 << 10;
@@ -160,7 +160,7 @@ impl SlowReader {
                         let rope = Payload::from(head.clone());
                         length = framing.read_head(&mut rope.reader()).expect("a head");
                     }
-                    // A frame of nothing is a keepalive.
+                    // An empty frame is a keepalive.
                     if length == Some(0) {
                         continue;
                     }
@@ -231,7 +231,7 @@ impl SlowReader {
     }
 }
 
-/// Number and age that a bundle carries.
+/// Number in a bundle's payload, and the bundle's age if it carries one.
 fn number_and_age(bytes: &[u8]) -> (u32, Option<Duration>) {
     let rope = Payload::from(bytes.to_vec());
     let (payload, age) = if bytes[0] == 6 {
@@ -290,7 +290,7 @@ fn send(node: &Node) -> SentBundle {
     sent
 }
 
-/// Checks that each bundle has the right age and left before its lifetime ended, beyond the bytes held.
+/// Checks that each bundle has the right age and left before its lifetime ended, apart from the time of the bytes held.
 fn check(what: &str, clock: bool, reader: &SlowReader, arrivals: &[LateArrival], sent: &[[Instant; 2]]) {
     let (mut late, mut shorts, mut longs) = (0, 0, 0);
     for arrival in arrivals {

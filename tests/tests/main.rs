@@ -1,4 +1,4 @@
-//! The tests of whole nodes and of the pages, in one program: it is linked once.
+//! Tests of whole nodes and of the pages, in one program, so that only one is linked.
 
 mod attack_smoke;
 mod campaigns;

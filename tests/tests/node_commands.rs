@@ -24,6 +24,26 @@ fn file_piece_prints_without_header() {
 }
 
 #[test]
+fn listed_sizes_of_zero_are_empty_bundles() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = folder.path().join("sizes").display().to_string();
+    for (text, list, wanted) in [("", "0\n0\n0\n", [0, 0, 0]), ("abcd", "0\n3\n0\n1\n", [0, 3, 0])] {
+        std::fs::write(&sizes, list).unwrap();
+        let send = ["send", "--raw", "--text", text, "--sizes", &sizes, "--to", "ipn:1.64", "--at", &node.socket];
+        assert!(run(&send).status.success());
+        let count = list.lines().count().to_string();
+        let receive = ["recv", "--json", "--discard", "--count", &count, "--timeout", "20 s", "--at", &node.socket];
+        let printed = String::from_utf8(run(&receive).stdout).unwrap();
+        let bytes =
+            printed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["bytes"].as_u64());
+        assert_eq!(bytes.take(3).collect::<Option<Vec<_>>>().unwrap(), wanted, "{printed}");
+        assert_eq!(printed.lines().count().to_string(), count);
+    }
+}
+
+#[test]
 fn missing_bundles_and_answers_fail() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");

@@ -326,7 +326,7 @@ fn links_change_while_running() {
         assert_eq!(receiver.delivery().unwrap().payload, b"over the changed link", "{layer}");
         receiver.taken(true).unwrap();
 
-        // A reload makes the links those of the file.
+        // A reload removes links that are not in the file.
         let file = pair.dir.path().join("1.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, format!("hop_limit = 9\n{text}")).unwrap();

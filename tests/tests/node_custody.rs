@@ -1,4 +1,4 @@
-//! Custody between real node processes, one of which is killed while it has it.
+//! Custody between real node processes, one of which is killed while it is custodian.
 
 use crate::node_support::{Node, Pair, run, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};

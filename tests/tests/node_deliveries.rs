@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Sends bundles with these numbers to service 64 of the node; it keeps all of them.
+/// Sends bundles with these numbers to service 64 of the node, which keeps all of them.
 fn fill(node: &Node, numbers: std::ops::Range<u32>) {
     let mut sender = node.client("99", 0);
     for group in numbers.clone().collect::<Vec<_>>().chunks(200) {
@@ -25,7 +25,7 @@ fn fill(node: &Node, numbers: std::ops::Range<u32>) {
 fn number(payload: &[u8]) -> u32 {
     u32::from_be_bytes(payload[..4].try_into().unwrap())
 }
-/// Deliveries that arrive without an answer: the window.
+/// Deliveries that arrive while none is answered: as many as the window allows.
 fn ahead(client: &mut Client) -> Vec<DeliveredBundle> {
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut came = vec![client.delivery().expect("a delivery")];

@@ -48,7 +48,7 @@ impl DiscoverySite {
 fn pings(from: &Node, to: usize) -> bool {
     run(&["ping", &format!("ipn:{to}"), "--at", &from.socket, "-c", "2", "-i", "5 ms"]).status.success()
 }
-/// Table of `[discovery]` with announcements to one port of this machine, without a group.
+/// Table `[discovery]` that announces to one port of this machine and listens on another, without a multicast group.
 fn between(here: u16, there: u16) -> String {
     format!("[discovery]\nto = \"127.0.0.1:{there}\"\nlisten = \"127.0.0.1:{here}\"\ninterval = \"1 s\"\n")
 }
@@ -71,7 +71,7 @@ fn only_accepted_neighbours_meet() {
     });
     until("the two have met", || pings(&first, 2));
     assert!(pings(&second, 1));
-    // More than two, so that the third had time to connect if it wanted to.
+    // More than two announcements, so that the third node had time to connect if it tried to.
     until("the third was heard, and heard them", || {
         sites.iter().all(|site| site.get("/status")["announcements"]["unwanted"].as_u64().unwrap() > 2)
     });

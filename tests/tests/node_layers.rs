@@ -4,7 +4,7 @@ use crate::node_support::{Node, Pair, port, run};
 use std::net::UdpSocket;
 use std::path::Path;
 
-/// The hub is node 1; node `n` reaches it by layer `n - 2` of these.
+/// Kinds of the hub's layers. The hub is node 1; node `n` reaches it over the layer with index `n - 2`.
 const KINDS: [&str; 8] = ["tcpclv4", "tcpclv4", "ltp", "ltp", "stcp", "mtcp", "udpcl", "tcpclv3"];
 
 fn start(dir: &Path, number: usize, text: &str) -> Node {

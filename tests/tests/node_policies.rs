@@ -84,7 +84,7 @@ impl Tap {
         }
         bundles
     }
-    /// Copies for a node that never comes.
+    /// Bundles that passed for the destination [`NOWHERE`].
     fn copies(&self) -> Vec<Bundle> {
         let meant = |bundle: &Bundle| bundle.primary.destination.to_string() == NOWHERE;
         self.bundles().into_iter().filter(meant).collect()

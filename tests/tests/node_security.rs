@@ -24,7 +24,7 @@ fn security(number: usize, rules: &[String]) -> String {
     let place = format!("keys = \"{number}.keys\"\nstarts = \"{number}.starts\"\n");
     format!("[security]\n{place}{}", rules.concat())
 }
-/// A key of 32 bytes, each of this value.
+/// Table of a key of 32 bytes, all equal to `byte`.
 fn key(name: &str, byte: u8) -> String {
     format!("[[key]]\nname = \"{name}\"\nsecret = \"{}\"\n", format!("{byte:02x}").repeat(32))
 }
@@ -48,7 +48,7 @@ fn status(pair: &Pair, number: usize) -> serde_json::Value {
     assert_eq!(code, 200);
     serde_json::from_str(&said).expect("JSON")
 }
-/// Waits until a node holds so many bundles.
+/// Waits until a node holds this number of bundles.
 fn until_held(pair: &Pair, number: usize, bundles: u64) {
     until("bundles come and go", || status(pair, number)["bundles"] == bundles);
 }

@@ -5,7 +5,7 @@ use crate::node_support::{Node, port, run, until};
 use farlink_apps::http;
 use std::path::Path;
 
-/// Certificates by name: `ipn-1`, `ipn-2` and `ipn-9` of one authority, `old` for node 2 and expired ...
+/// Nodes 1 and 2 and their folder, with certificates `ipn-1`, `ipn-2` and `ipn-9` of one authority in `certs`.
 struct TlsNodes {
     dir: tempfile::TempDir,
     ports: [u16; 2],

@@ -19,7 +19,7 @@ enum Scope {
     Link,
 }
 
-/// A value beside the default, and the same in TOML.
+/// A valid value other than the default, as a number and in TOML.
 fn other(setting: &Setting) -> (u64, String) {
     let value = match setting.unit {
         Unit::Flag => 1 - setting.default,
@@ -31,7 +31,7 @@ fn other(setting: &Setting) -> (u64, String) {
     (value, setting.in_toml(value))
 }
 
-/// Value in the engine's configuration, of the only layer or the only link of a node.
+/// Value of a parameter in the configuration of a node with one layer and one link.
 fn told(config: &Config, scope: Scope, name: &str) -> u64 {
     let value = match scope {
         Scope::Layer => config.layers[0].kind.value(name),
@@ -90,7 +90,7 @@ fn in_the_testbed(scenario: &Scenario) -> Config {
     NodeConfig::load(&folder.path().join(CONFIGURATION)).unwrap_or_else(|e| panic!("{e:#?}")).stack
 }
 
-/// Every parameter of every layer that a scenario can give.
+/// Calls `check` with every parameter that a scenario can set for a layer or its links.
 fn each(mut check: impl FnMut(&LayerInfo, Scope, &Setting)) {
     for layer in LAYERS {
         // TLS needs certificate files: `node_tls.rs` and `worlds_tls.rs` test it.

@@ -28,7 +28,7 @@ fn scenarios() -> BTreeMap<String, Scenario> {
     files.filter(|file| file.extension().is_some_and(|end| end == "toml")).map(load).collect()
 }
 
-/// Whether it has LTP sessions, whose numbers follow from the seed.
+/// Whether the scenario has LTP sessions, whose numbers follow from the seed.
 fn has_ltp(scenario: &Scenario) -> bool {
     scenario.links.iter().any(|link| link.layer.kind.name == "ltp")
 }
@@ -88,7 +88,7 @@ fn simulation(scenario: &Scenario) -> Vec<Vec<String>> {
     simulated::run(&Scenario { epoch: Some(farlink_sim::DEFAULT_EPOCH), ..scenario.clone() }).lines
 }
 
-/// Traces of such lines.
+/// Traces of a simulation's event lines.
 fn read(scenario: &Scenario, lines: &[Vec<String>]) -> Vec<trace::NodeTrace> {
     trace::read(lines, farlink_sim::DEFAULT_EPOCH.as_unix_ms() * 1_000_000, scenario.duration)
 }

@@ -1,4 +1,4 @@
-//! `farlink run --watch` in a terminal of its own (`script`, of every Linux): its screen and its end.
+//! `farlink run --watch` in a terminal made by `script`, which every Linux has: its screen and its end.
 
 use crate::node_support;
 

@@ -1,4 +1,4 @@
-//! Marks of standards' rules in Rust files.
+//! Marks of standards' rules in Rust files: comments with the numbers of rules, at the code that keeps them.
 
 use crate::sources;
 use anyhow::{Context, Result};

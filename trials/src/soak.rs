@@ -67,7 +67,7 @@ struct Rest {
     in_use: u64,
     /// Resident bytes.
     resident: u64,
-    /// Use of each share of its memory budget that is counted.
+    /// Use of each counted share of the node's memory budget.
     shares: Vec<(String, u64)>,
 }
 

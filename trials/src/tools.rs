@@ -32,7 +32,7 @@ pub fn target() -> PathBuf {
 /// The program `farlink` as `make demo` runs it: named by FARLINK_BIN, or built now.
 ///
 /// # Errors
-/// When it cannot be built.
+/// When the program cannot be built.
 pub fn farlink() -> Result<PathBuf> {
     if let Some(ready) = std::env::var_os("FARLINK_BIN") {
         return Ok(ready.into());
@@ -44,7 +44,7 @@ pub fn farlink() -> Result<PathBuf> {
 /// Runs a command with its output on the terminal.
 ///
 /// # Errors
-/// When it cannot be started or fails; the message contains the command, for another try.
+/// When the command cannot be started or fails; the message contains it, so that it can be repeated.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run `{}`", shown(command)))?;
     if !status.success() {
@@ -56,7 +56,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Runs a command and returns its standard output.
 ///
 /// # Errors
-/// When it cannot be started or fails.
+/// When the command cannot be started or fails.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run `{}`", shown(command)))?;
     if !output.status.success() {

@@ -13,12 +13,12 @@ pub struct Facts {
     /// Start of the run, DTN ms.
     epoch_ms: u64,
     pub nodes: Vec<String>,
-    /// Links of each node, in the order of its link numbers: index in the scenario, and whether the node is the first
-    /// end.
+    /// For each node, its links in the order of their numbers within the node: index of the link in the scenario, and
+    /// whether the node is the link's first end.
     ends: Vec<Vec<(usize, bool)>>,
     /// Name and end nodes of each link.
     pub links: Vec<(String, [usize; 2])>,
-    /// Contacts of each link in the plan, in either direction; if empty, the link is always up.
+    /// Planned contacts of each link, of both directions together; a link without contacts is always up.
     pub planned: Vec<Vec<(Instant, Instant)>>,
     /// Index of each node by node ID.
     names: HashMap<EndpointId, usize>,
@@ -26,7 +26,7 @@ pub struct Facts {
 
 impl Facts {
     pub fn new(scenario: &Scenario) -> Facts {
-        // Events name links by the node's own numbers, in this order.
+        // A node's events number its links in the order of `Scenario::ends_of`.
         let ends_of = |node: usize| scenario.ends_of(node).iter().map(|end| (end.link, end.first)).collect();
         let mut names = HashMap::new();
         for (place, node) in scenario.nodes.iter().enumerate() {
@@ -41,7 +41,7 @@ impl Facts {
         Facts {
             name: scenario.name.clone(),
             seed: scenario.seed,
-            // The words that the head of the picture shows.
+            // Shown in the head of the picture as `simulation by bundles`.
             fidelity: if scenario.fidelity == Fidelity::Message { "bundles" } else { "packets" },
             end: Instant::ZERO + scenario.duration,
             epoch_ms: scenario.epoch.unwrap_or(farlink_sim::DEFAULT_EPOCH).0,
@@ -56,14 +56,12 @@ impl Facts {
     pub fn link(&self, node: usize, link: LinkId) -> Option<(usize, bool)> {
         self.ends.get(node)?.get(link.0 as usize).copied()
     }
-    /// Name of the node of an endpoint ID.
+    /// Name of the node that has an endpoint ID; the ID itself if it is of no node of the scenario.
     pub fn node_of(&self, endpoint: &EndpointId) -> String {
         let place = self.names.get(&endpoint.node_id());
         place.map_or_else(|| endpoint.to_string(), |place| self.nodes[*place].clone())
     }
-    /// Creation time of a bundle within the run; the sequence number follows if it is not 0. Distinguishes the bundles
-    /// of a
-    /// node.
+    /// Creation time of a bundle, counted from the start of the run, followed by the sequence number unless it is 0.
     pub fn made_at(&self, creation: &CreationTimestamp) -> String {
         let seconds = creation.time.0.saturating_sub(self.epoch_ms) as f64 / 1e3;
         let at = crate::clock(seconds, self.tenths());

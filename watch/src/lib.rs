@@ -2,8 +2,7 @@
 //! the bundles that one node holds and why; the virtual clock and its speed.
 //!
 //! It observes a run as a [`farlink_sim::Observer`] and affects only its duration: the simulation waits while the view
-//! is
-//! slowed down or paused. Read [`RunWatch`] first, then `view/`, which draws.
+//! is slowed down or paused. Read [`RunWatch`] first, then `view/`, which draws.
 #![forbid(unsafe_code)]
 
 mod facts;

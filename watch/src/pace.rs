@@ -1,4 +1,4 @@
-//! Speed of virtual time relative to real time: a limit, unlimited, or paused. Real time is passed in.
+//! Speed of virtual time relative to real time: limited, unlimited or paused. The caller passes in real times.
 
 use farlink_base::{Duration, Instant};
 
@@ -8,7 +8,7 @@ const STEP: f64 = 2.0;
 const FIRST: Duration = Duration::from_secs(60);
 /// Least speed, virtual seconds per second.
 const SLOWEST: f64 = 1e-6;
-/// Lag in real time beyond which the view does not catch up.
+/// Lag of the simulation, in real time, beyond which it need not catch up.
 const BEHIND: Duration = Duration::from_millis(250);
 
 /// Relation of virtual to real time.
@@ -16,7 +16,7 @@ const BEHIND: Duration = Duration::from_millis(250);
 pub struct RunPace {
     /// Speed limit, virtual seconds per second.
     speed: f64,
-    /// Highest speed limit; the next step removes the limit.
+    /// Highest speed limit; raising the speed beyond it removes the limit.
     fastest: f64,
     free: bool,
     paused: bool,
@@ -32,7 +32,7 @@ impl RunPace {
         // Ten doublings up to the fastest limit.
         RunPace { speed, fastest: speed * 1024.0, free: false, paused: false, origin: (Duration::ZERO, Instant::ZERO) }
     }
-    /// Virtual time at a real time, if the simulation keeps up.
+    /// Virtual time that is due at a real time; [`Instant::MAX`] without a speed limit, and constant while paused.
     pub fn at(&self, real: Duration) -> Instant {
         if self.paused {
             return self.origin.1;
@@ -44,7 +44,7 @@ impl RunPace {
         // Float-to-integer casts saturate.
         Instant(self.origin.1.0.saturating_add((passed * 1e9) as u64))
     }
-    /// Time to wait for a virtual time; `None` while paused.
+    /// Real time to wait until a virtual time is due; `None` if it is not due yet and virtual time is paused.
     pub fn until(&self, real: Duration, at: Instant) -> Option<Duration> {
         if at <= self.at(real) {
             return Some(Duration::ZERO);
@@ -55,8 +55,12 @@ impl RunPace {
         let wait = at.since(self.at(real)).as_secs_f64() / self.speed;
         Some(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
-    /// Records the simulation's progress; a large lag is accepted, not caught up.
+    /// Takes note of the virtual time that the simulation has reached. After a large lag the pace continues from there,
+    /// so that the simulation need not catch up.
     pub fn keep_up(&mut self, real: Duration, at: Instant) {
+        if self.paused {
+            return;
+        }
         let due = self.at(real);
         if self.free || due.since(at).as_secs_f64() / self.speed > BEHIND.as_secs_f64() {
             self.origin = (real, at);
@@ -86,7 +90,7 @@ impl RunPace {
         self.origin = (real, at);
         self.free = !self.free;
     }
-    /// Whether the speed is unlimited.
+    /// Whether the speed is unlimited and virtual time is not paused.
     pub fn is_free(&self) -> bool {
         self.free && !self.paused
     }
@@ -128,6 +132,17 @@ mod tests {
         assert_eq!((pace.at(s(100)), pace.until(s(100), Instant(31 * S))), (Instant(30 * S), None));
         pace.pause(s(100), Instant(30 * S));
         assert_eq!(pace.at(s(101)), Instant(40 * S));
+    }
+
+    #[test]
+    fn pause_without_limit_halts_run() {
+        let mut pace = RunPace::new(s(600));
+        pace.release(s(0), Instant(0));
+        pace.pause(s(3), Instant(30 * S));
+        pace.keep_up(s(4), Instant(31 * S));
+        assert_eq!((pace.at(s(5)), pace.until(s(5), Instant(31 * S))), (Instant(30 * S), None));
+        pace.pause(s(6), Instant(30 * S));
+        assert!(pace.is_free());
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub trait Screen {
     /// # Errors
     /// If the screen is lost.
     fn draw(&mut self, picture: &mut dyn FnMut(&mut Frame<'_>)) -> io::Result<()>;
-    /// Waits for the next key, at most this long.
+    /// Waits for input, at most this long; `None` if none came or if it is no command.
     ///
     /// # Errors
     /// As for [`Screen::draw`].
@@ -84,7 +84,7 @@ impl TerminalScreen {
     /// Switches the terminal to the view.
     ///
     /// # Errors
-    /// If the terminal does not support it; it is restored.
+    /// If the terminal does not support the view; the terminal is restored first.
     pub fn open() -> io::Result<TerminalScreen> {
         match ratatui::try_init() {
             Ok(terminal) => Ok(TerminalScreen {
@@ -143,7 +143,7 @@ impl Screen for TerminalScreen {
     }
 }
 
-/// Whether input arrives within this time.
+/// Whether input arrives within this time, which must be below a second.
 ///
 /// # Errors
 /// If the terminal is lost.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Number of equal parts of the run for which the state of a link is recorded.
 pub const PARTS: usize = 600;
-/// Most pairs of nodes with a lane: the first that meet.
+/// Greatest number of pairs of nodes with a lane: the first pairs that meet have one.
 const LANES: usize = 2000;
 
 /// Times at which a link, or the contact of a pair of nodes, was up.
@@ -16,9 +16,9 @@ const LANES: usize = 2000;
 pub struct TimelineLane {
     pub name: String,
     pub nodes: [usize; 2],
-    /// Time since it is up; `None` if down.
+    /// Time since which the link or contact has been up; `None` if it is down.
     pub since: Option<Instant>,
-    /// Parts of the run in which it was up.
+    /// For each part of the run, whether the link or contact was up in it; the parts since `since` are not marked yet.
     parts: Vec<bool>,
 }
 impl TimelineLane {
@@ -37,14 +37,14 @@ impl TimelineLane {
             _ => {}
         }
     }
-    /// Whether it was up in any of these parts until `now`.
+    /// Whether the link or contact was up in any of these parts, up to `now`.
     pub fn was_up(&self, parts: std::ops::Range<usize>, now: Instant, end: Instant) -> bool {
         let open = self.since.is_some_and(|since| part(since, end) < parts.end && parts.start <= part(now, end));
         open || self.parts.get(parts).is_some_and(|parts| parts.contains(&true))
     }
 }
 
-/// Index of the part that a time lies in.
+/// Index of the part of the run in which a time lies.
 pub fn part(at: Instant, end: Instant) -> usize {
     let share = at.as_secs_f64() / end.as_secs_f64().max(1e-9);
     ((share * PARTS as f64) as usize).min(PARTS - 1)
@@ -58,20 +58,20 @@ pub struct WatchTally {
     pub delivered: u64,
     /// Arrivals of bundles over links, including copies.
     pub received: u64,
-    /// Bytes of these arrivals.
+    /// Bytes of the bundles that arrived over links, including copies.
     pub received_bytes: u64,
-    /// Copies held by nodes.
+    /// Copies of bundles that nodes hold now.
     pub copies: u64,
     pub refused: u64,
     /// Copies dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Current contacts: radio and both nodes.
+    /// Current radio contacts: number of the radio, and both nodes.
     pub hears: BTreeSet<(u16, u32, u32)>,
     pub contacts: u64,
     /// Lanes of the links, then of pairs of nodes that have met.
     pub lanes: Vec<TimelineLane>,
     pairs: HashMap<(u16, u32, u32), usize>,
-    /// State of each link at both of its ends.
+    /// For each link, whether it is up at its first end and at its second.
     ups: Vec<[bool; 2]>,
     known: HashMap<(usize, BundleHandle), (BundleKey, u64)>,
     arrived: HashSet<BundleKey>,
@@ -153,7 +153,7 @@ impl WatchTally {
         }
     }
 
-    /// Nodes that a node is in contact with.
+    /// Nodes that are in radio contact with a node, once for each radio.
     pub fn neighbours(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         self.hears.iter().filter_map(move |(_, a, b)| match (*a as usize == node, *b as usize == node) {
             (true, _) => Some(*b as usize),

@@ -50,8 +50,8 @@ pub struct RunWatch<S> {
 }
 
 impl RunWatch<TerminalScreen> {
-    /// View of a scenario in the terminal of this process. The key `q` sets `stop`, which ends the run; if it is set
-    /// elsewhere, the view ends.
+    /// View of a scenario in the terminal of this process. The run ends when `stop` is set, by the key `q` or
+    /// elsewhere.
     pub fn in_terminal(scenario: &Scenario, stop: Arc<AtomicBool>) -> RunWatch<TerminalScreen> {
         let theme = Theme { colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
         RunWatch::new(scenario, stop, theme.colour, TerminalScreen::open)
@@ -88,7 +88,7 @@ impl<S: Screen> RunWatch<S> {
             mark: (Duration::ZERO, Instant::ZERO),
         }
     }
-    /// Restores the screen; returns its error, if any.
+    /// Restores the screen; returns the error that ended the view early, if any.
     pub fn finish(self) -> Option<std::io::Error> {
         self.lost
     }
@@ -97,7 +97,7 @@ impl<S: Screen> RunWatch<S> {
         self.screen.as_mut()
     }
 
-    /// Draws and handles keys until the event at virtual time `at` is due.
+    /// Draws and handles keys until the event at virtual time `at` is due or the run is stopped.
     ///
     /// # Errors
     /// If the screen is lost.

@@ -1,6 +1,5 @@
 //! Pictures of runs on a screen of 80 by 24 with a simulated clock, compared letter by letter. `FARLINK_BLESS=1`
-//! updates
-//! the file.
+//! updates the file.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Options, run_watched};
@@ -118,8 +117,7 @@ impl Screen for Fake {
 }
 
 /// Runs a scenario, pressing keys after the given numbers of pictures. Returns the pictures, and whether the run
-/// reached
-/// its end.
+/// reached its end.
 fn pictures(text: &str, keys: &[(usize, KeyCommand)]) -> (Vec<String>, bool) {
     let scenario = Scenario::parse_in(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     PICTURES.with_borrow_mut(Vec::clear);

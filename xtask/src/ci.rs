@@ -106,7 +106,7 @@ fn prove() -> Result<()> {
     println!("a clock read under core/ fails, and is told: core is sans-I/O: take `now` as an argument");
     std::fs::write(&library, clean)?;
 
-    // These two are found by `layers` and its checks of sources, which no compiler supports.
+    // No compiler finds the next two violations, only `layers` and its checks of sources.
     let manifest = copy.join("core/cla/Cargo.toml");
     let text = std::fs::read_to_string(&manifest)?;
     let bent = text.replacen("[dependencies]\n", "[dependencies]\nfarlink-bundle.workspace = true\n", 1);

@@ -91,7 +91,7 @@ fn made(root: &Path) -> Result<String> {
 /// Status of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Code and tests keep it.
+    /// Code and tests keep the rule.
     Kept(marks::Kept),
     /// Not kept, for this reason.
     Excepted(String),

@@ -51,7 +51,7 @@ pub fn unbuilt_tests(root: &Path, folder: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Names of core/bundle for parts of a bundle on the wire, for the codec, and for itself.
+/// Names that core/bundle defines for parts of a bundle on the wire and for the codec, and the name of the crate.
 const WIRE_WORDS: [&str; 12] = [
     "AdministrativeRecord",
     "BlockData",
@@ -73,7 +73,7 @@ pub fn wire_words_in_bpa(root: &Path) -> Result<Vec<String>> {
     words_in(root, "core/bpa/src", &WIRE_WORDS, why)
 }
 
-/// Places where an owner of the agent's tables names the agent.
+/// Places where a module of core/bpa/src/state, which owns one table of the agent, names the agent.
 pub fn agent_in_owners(root: &Path) -> Result<Vec<String>> {
     let why = "in an owner, which remembers and decides nothing: what decides is a procedure";
     words_in(root, "core/bpa/src/state", &["Agent", "agent"], why)

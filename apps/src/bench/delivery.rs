@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 /// Endpoint of the receiving application.
 const ENDPOINT: &str = "ipn:1.9";
-/// Default volume of the bundles that wait, bytes.
+/// Default volume of the bundles that wait in the node, in bytes.
 const BACKLOG: u64 = 400_000_000;
-/// Least and most bundles that wait by default.
+/// Minimum and maximum number of bundles that wait by default.
 const BUNDLES: (u64, u64) = (1_000, 100_000);
 /// Silence after which the receiver assumes that a bundle is lost.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -27,31 +27,31 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// Parameters of the delivery benchmark.
 #[derive(Clone, Debug)]
 pub struct DeliveryOptions {
-    /// Payload of each bundle, bytes.
+    /// Payload length of each bundle, in bytes.
     pub bundle_size: u64,
-    /// Bundles that wait when the receiver connects; `None`: 400 MB of them.
+    /// Number of bundles that wait when the receiver connects; `None` for 400 MB of them, within bounds.
     pub bundles: Option<u64>,
-    /// Deliveries received before the first is acknowledged.
+    /// Number of deliveries received before the first is acknowledged.
     pub window: u32,
-    /// Whether payloads are written to files, as by `farlink recv --out`.
+    /// Whether payloads are written to files, as `farlink recv --out` does.
     pub files: bool,
     /// Whether the node is killed and restarted before delivery: payloads are then read from disk.
     pub restart: bool,
     /// Folder of configuration, log, store and received files.
     pub folder: PathBuf,
-    /// Whether the baseline is measured, too.
+    /// Whether to measure the baseline, too.
     pub baseline: bool,
     /// Path of the `farlink` binary.
     pub program: PathBuf,
 }
 
-/// Runs the benchmark.
+/// Runs the benchmark; returns the result as JSON.
 ///
 /// # Errors
 /// If the node cannot be started, or a bundle is lost or delivered twice.
 pub fn delivery(options: &DeliveryOptions) -> anyhow::Result<Value> {
     let bundles = options.bundles.unwrap_or((BACKLOG / options.bundle_size.max(1)).clamp(BUNDLES.0, BUNDLES.1));
-    // Twice the volume with 1000 B of headers per bundle: the store must never refuse one.
+    // Twice the volume, with 1000 B of headers per bundle, so that the store never refuses one.
     let capacity = (bundles * (options.bundle_size + 1000) * 2).max(1 << 30);
     // A generous memory budget: the benchmark measures delivery, not refusals.
     let text = format!(
@@ -109,13 +109,13 @@ pub fn delivery(options: &DeliveryOptions) -> anyhow::Result<Value> {
     Ok(result)
 }
 
-/// Processor time of this process, the application, in s.
+/// Processor time of this process, which is the receiving application, in s.
 fn own_cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Sends this many bundles and waits until the node has accepted each.
+/// Sends `bundles` bundles, and waits until the node has accepted each.
 fn fill(at: &str, size: u64, bundles: u64) -> anyhow::Result<()> {
     let mut client = crate::connect(at)?;
     client.configure("ipn:1.1", "bench", 0)?;
@@ -135,7 +135,7 @@ fn fill(at: &str, size: u64, bundles: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Receives and discards all bundles; returns how many were marked as possibly delivered before.
+/// Receives and discards all bundles; returns the number that were marked as possibly delivered before.
 fn take(at: &str, options: &DeliveryOptions, bundles: u64) -> anyhow::Result<u64> {
     let mut client = crate::connect(at)?;
     client.configure(ENDPOINT, "bench", options.window.max(1))?;
@@ -158,7 +158,8 @@ fn take(at: &str, options: &DeliveryOptions, bundles: u64) -> anyhow::Result<u64
     Ok(marked)
 }
 
-/// Receives all bundles into files, as `farlink recv` does; repeated deliveries are not counted.
+/// Receives all bundles into files, as `farlink recv` does. Always returns 0: deliveries marked as repeated are not
+/// counted.
 fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
     let options = ReceiveOptions {
         service: ENDPOINT.into(),

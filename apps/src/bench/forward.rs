@@ -1,5 +1,5 @@
 //! Forwarding benchmark: a generator, a forwarding node and a sink, all on this machine. The forwarding node is Farlink
-//! or another implementation. Baseline: a thread that copies from socket to socket.
+//! or another implementation. The baseline is a thread that copies from socket to socket.
 
 use super::baseline;
 use super::nodes::{BenchOptions, DRAIN, GENERATOR, MIDDLE, Middle, NodeProcess, Ports, SINK};
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 pub use super::nodes::Farlink;
 
-/// Time without new bundles after which the sink is considered done.
+/// Time without new bundles after which the sink counts as done.
 const STILL: Duration = Duration::from_millis(700);
 
-/// Runs the benchmark with this implementation as the forwarding node.
+/// Runs the benchmark with this implementation as the forwarding node; returns the result as JSON.
 ///
 /// # Errors
 /// If a node cannot be started or gives no report.
@@ -84,7 +84,7 @@ fn result(options: &BenchOptions, name: &str, sent: &Value, got: &Value, cost: &
     })
 }
 
-/// Bundles that the sink's node has delivered so far.
+/// Number of bundles that the sink's node has delivered so far.
 fn counted(control: &str) -> anyhow::Result<u64> {
     let (_, text) = http::request("GET", control, "/metrics", "")?;
     let line = text.lines().find_map(|line| line.strip_prefix("farlink_bundles_delivered_total "));

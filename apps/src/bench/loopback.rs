@@ -1,11 +1,12 @@
-//! Loopback benchmark: two node processes that generate and count bundles themselves. Baseline: the fastest plain copy.
+//! Loopback benchmark: two node processes that generate and count bundles themselves. The baseline is the fastest plain
+//! copy.
 
 use super::baseline;
 use super::nodes::{BenchOptions, DRAIN, GENERATOR, Ports, SINK};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Runs the benchmark.
+/// Runs the benchmark; returns the result as JSON.
 ///
 /// # Errors
 /// If a node cannot be started or gives no report.

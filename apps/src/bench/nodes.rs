@@ -1,4 +1,4 @@
-//! Nodes of a benchmark: configuration files, processes, processor time and memory.
+//! Nodes of a benchmark: their configuration files and processes, and the processor time and memory that they use.
 
 use anyhow::{Context, bail, ensure};
 use farlink_base::DataRate;
@@ -18,16 +18,16 @@ pub const GENERATOR: u32 = 1;
 pub const SINK: u32 = 2;
 /// Node number of the forwarding node.
 pub const MIDDLE: u32 = 3;
-/// Service of the sink.
+/// Service number of the sink.
 pub const SERVICE: u32 = 9;
-/// Rate of UDPCL, bytes per second, that most machines receive without loss.
+/// Rate of UDPCL in bytes per second, which most machines receive without loss.
 const UDPCL_PACE: u64 = 125_000_000;
-/// Payload bytes that the generator keeps in its node.
+/// Payload bytes of the bundles that the generator keeps in its node.
 const IN_NODE: u64 = 32 << 20;
 
 /// Time for bundles in flight to arrive after the generator has stopped.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-/// Time a program gets to start serving or to reach an awaited state.
+/// Longest wait until a program serves or reaches another awaited state.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Parameters of benchmarks with several nodes.
@@ -37,25 +37,25 @@ pub struct BenchOptions {
     pub layer: &'static str,
     /// Medium of the layer: streams or datagrams.
     pub medium: Medium,
-    /// Payload of each bundle, bytes.
+    /// Payload length of each bundle, in bytes.
     pub bundle_size: u64,
-    /// Seconds to send.
+    /// Time for which the generator sends, in s.
     pub seconds: f64,
-    /// Whether the stores are on disk.
+    /// Whether the nodes' stores are on disk.
     pub durable: bool,
-    /// Further lines of the layer table of each node (generator, sink, forwarding node).
+    /// Further lines for the layer's table in the file of each node: generator, sink, forwarding node.
     pub layer_lines: [String; 3],
     /// Further tables in the file of each node, in the same order.
     pub tables: [String; 3],
     /// Certificate of a node (also for `localhost`), its key, and the authority, if sessions use TLS.
     pub tls: Option<[PathBuf; 3]>,
-    /// Whether the forwarding node encrypts each payload.
+    /// Whether the forwarding node encrypts each payload, so that the baseline must, too.
     pub enciphers: bool,
-    /// Whether the baseline is measured, too.
+    /// Whether to measure the baseline, too.
     pub baseline: bool,
-    /// Bytes per datagram.
+    /// Maximum bytes per datagram.
     pub mtu: u32,
-    /// Payload rate of the generator; `None`: unlimited.
+    /// Payload rate of the generator; `None` for no limit.
     pub rate: Option<DataRate>,
     /// Folder of configuration files, logs and stores.
     pub folder: PathBuf,
@@ -90,12 +90,13 @@ impl Ports {
     }
 }
 
-/// An implementation that forwards from generator to sink: node `ipn:3.0`, which sends bundles for `ipn:2.*` to its
+/// Implementation that forwards from generator to sink: node `ipn:3.0`, which sends bundles for `ipn:2.*` to its
 /// neighbour `ipn:2.0`.
 pub trait Middle {
-    /// Name in the result.
+    /// Name of the implementation in the result.
     fn name(&self) -> String;
-    /// Command of a program that listens at `ports.middle` and connects to `ports.sink`; its files go into `folder`.
+    /// Prepares a program that listens at `ports.middle` and connects to `ports.sink`, with its files in `folder`;
+    /// returns the command that starts it.
     ///
     /// # Errors
     /// If it does not support the options, or a file cannot be written.
@@ -118,7 +119,8 @@ impl Middle for Farlink {
 }
 
 impl BenchOptions {
-    /// Writes the file of a node with these neighbours, each with a flag: whether this node connects to it.
+    /// Writes the configuration file of a node with these neighbours, each with a flag: whether this node connects to
+    /// it.
     pub(super) fn write(&self, node: u32, ports: &Ports, neighbours: &[(u32, bool)]) -> anyhow::Result<PathBuf> {
         let at = node as usize - 1;
         let mut text = format!(
@@ -146,7 +148,7 @@ impl BenchOptions {
         }
         self.keep(node, &text)
     }
-    /// First part of every node's file.
+    /// First part of every node's configuration file.
     pub(super) fn head(&self, node: u32) -> String {
         let store = match self.durable {
             true => format!("kind = \"durable\"\ndir = \"store-{node}\""),
@@ -158,7 +160,7 @@ impl BenchOptions {
              capacity = \"4 GB\"\n\n[app]\nsocket = \"node-{node}.sock\"\n\n[log]\nlevel = \"warn\"\n\n"
         )
     }
-    /// Writes the file of a node.
+    /// Writes the configuration file of a node; returns its path.
     pub(super) fn keep(&self, node: u32, text: &str) -> anyhow::Result<PathBuf> {
         let file = self.folder.join(format!("node-{node}.toml"));
         std::fs::write(&file, text)?;
@@ -167,11 +169,11 @@ impl BenchOptions {
     pub(super) fn link_lines(&self, connects: bool) -> String {
         match self.medium {
             Medium::Streams => format!("connect = {connects}"),
-            // UDPCL has no flow control: pace the sender.
+            // UDPCL has no flow control, so the sender is paced.
             Medium::Datagrams if self.layer == "udpcl" => {
                 format!("version = 2\ndatagram = \"{} B\"\npace = \"{UDPCL_PACE} B\"", self.mtu)
             }
-            // Loopback has no rate to pace by: the receiver's socket buffer bounds the window instead.
+            // Loopback has no rate to pace by, so the receiver's socket buffer bounds the window instead.
             Medium::Datagrams => {
                 format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", self.mtu, self.window())
             }
@@ -181,7 +183,7 @@ impl BenchOptions {
     pub(super) fn datagram(&self) -> usize {
         u64::from(self.mtu).min(self.bundle_size).max(1) as usize
     }
-    /// Most bytes in flight over LTP, and in a plain copy of datagrams: a quarter of the receiver's socket buffer,
+    /// Maximum bytes in flight over LTP, and in a plain copy of datagrams: a quarter of the receiver's socket buffer,
     /// whose limit ordinary users cannot raise. The kernel charges about 2.3 kB per datagram.
     pub(super) fn window(&self) -> u64 {
         let root = rustix::process::geteuid().is_root();
@@ -199,9 +201,9 @@ impl BenchOptions {
     pub(super) fn generator(&self, file: &Path) -> anyhow::Result<NodeProcess> {
         self.generate(file, "generator", SINK)
     }
-    /// Starts a generator that sends to the sink at this node.
+    /// Starts a generator that sends to the sink at the node with this number.
     pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<NodeProcess> {
-        // Bounds for very long and for very short bundles.
+        // Bounded for very long and for very short bundles.
         let window = (IN_NODE / self.bundle_size.max(1)).clamp(16, 20_000);
         let mut load: Vec<String> = Vec::new();
         for (name, value) in [
@@ -217,7 +219,7 @@ impl BenchOptions {
         }
         self.start(file, name, &load)
     }
-    /// Starts a node with these options for its load.
+    /// Starts a node with these command-line options for its load.
     pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<NodeProcess> {
         let mut command = Command::new(&self.program);
         command.args(["node", "--config"]).arg(file).args(load);
@@ -225,22 +227,22 @@ impl BenchOptions {
     }
 }
 
-/// A process of a benchmark; killed on drop, and by the kernel if this process ends in any way.
+/// Process of a benchmark; killed on drop, and by the kernel if this process ends in any way.
 pub struct NodeProcess {
     child: Child,
-    /// Set by Control-C: the benchmark ends, and its temporary folder is removed.
+    /// Set by Control-C, which ends the benchmark; its temporary folder is then removed.
     stop: Arc<AtomicBool>,
     log: PathBuf,
     report: PathBuf,
 }
 impl NodeProcess {
-    /// Starts a program; its standard output and error go to files of this name.
+    /// Starts a program; its standard output goes to `NAME.json` in the folder, its standard error to `NAME.log`.
     pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<NodeProcess> {
         let (report, log) = (folder.join(format!("{name}.json")), folder.join(format!("{name}.log")));
         let said = std::fs::File::create(&report)?;
-        // Appended, so that a restart keeps the log of the run before.
+        // Appended, so that a restart keeps the log of the previous run.
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-        // Some programs exit when standard input ends: keep the pipe open.
+        // Some programs exit when standard input ends, so the pipe stays open.
         command.stdin(Stdio::piped()).stdout(said).stderr(errors);
         let stop = farlink_os::process::watch_termination()?;
         // The kernel kills the child if this process dies.
@@ -258,7 +260,7 @@ impl NodeProcess {
     pub fn ended(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
-    /// Waits until the process exits, at most this long.
+    /// Waits until the process exits, at most for `patience`.
     pub fn wait(&mut self, patience: Duration) -> anyhow::Result<()> {
         let begun = Instant::now();
         while !self.ended()? && begun.elapsed() < patience {
@@ -266,7 +268,7 @@ impl NodeProcess {
         }
         Ok(())
     }
-    /// Waits until the condition holds.
+    /// Waits until `so` returns true; fails if the process exits before, or after 30 s. `what` describes the condition.
     pub fn until(&mut self, what: &str, mut so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
         let begun = Instant::now();
         while !so()? {
@@ -276,24 +278,24 @@ impl NodeProcess {
         }
         Ok(())
     }
-    /// Last error or line of its log, or of its output if the log is empty.
+    /// Last error, or else last line, of the process's log, or of its output if the log is empty.
     pub fn last_words(&self) -> String {
         let last = |file: &Path| last_words(&std::fs::read_to_string(file).ok()?).map(str::to_string);
         last(&self.log).or_else(|| last(&self.report)).unwrap_or_default()
     }
-    /// Processor time so far, s.
+    /// Processor time of the process so far, in s.
     pub fn cpu_s(&self) -> f64 {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // proc(5): user and system time in ticks, of which there are 100 a second.
+        // proc(5): user and system time, in ticks of which a second has 100.
         let after = text.rsplit_once(')').map_or("", |(_, after)| after);
         let ticks = after.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
         ticks.sum::<f64>() / 100.0
     }
-    /// Processor time of each owner thread, s: the first thread of the process, and those of its shards.
+    /// Processor time of each owner thread, in s: the first thread of the process, and those of its shards.
     pub fn owners_cpu_s(&self) -> Vec<f64> {
         self.threads_cpu_s().into_iter().filter_map(|(owner, cpu_s)| owner.then_some(cpu_s)).collect()
     }
-    /// Processor time of each living thread, s, and whether it owns a stack; finer than [`NodeProcess::cpu_s`].
+    /// Processor time of each living thread in s, and whether it owns a stack; finer than [`NodeProcess::cpu_s`].
     pub fn threads_cpu_s(&self) -> Vec<(bool, f64)> {
         let folder = format!("/proc/{}/task", self.child.id());
         let mut threads = Vec::new();
@@ -307,13 +309,13 @@ impl NodeProcess {
         }
         threads
     }
-    /// Peak resident memory, bytes.
+    /// Peak of the resident memory, in bytes.
     pub fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("");
         peak.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
-    /// Terminates the process and returns the report of its load.
+    /// Terminates the process, if it still runs, and returns the report of its load.
     pub fn finish(mut self) -> anyhow::Result<Value> {
         if self.child.try_wait()?.is_none() {
             // SIGTERM lets the node print the report of its load.
@@ -346,7 +348,7 @@ pub(super) fn free_port() -> anyhow::Result<u16> {
     for _ in 0..100 {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let port = tcp.local_addr()?.port();
-        // The sockets close here: another program could take the port, which is unlikely within the moment.
+        // Another program could take the port once the sockets close here, which is unlikely in so short a time.
         if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }

@@ -1,6 +1,6 @@
-//! Round-trip benchmark: bundles to the echo service of a neighbour, one at a time. Baseline: the same bytes through a
-//! chain of plain sockets with as many threads to wake. Both are measured back to back, and with pauses, as an idle
-//! machine is slower to wake and its caches are cold.
+//! Round-trip benchmark: bundles to the echo service of a neighbour, one at a time. The baseline is a chain of plain
+//! sockets that passes the same bytes with as many threads to wake. Both are measured back to back, and with pauses,
+//! since an idle machine is slower to wake and its caches are cold.
 
 use super::baseline;
 use super::nodes::{BenchOptions, GENERATOR, NodeProcess, Ports, SINK};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Pause between paced pings: longer than nearly all round trips.
 const INTERVAL: Duration = Duration::from_millis(3);
 
-/// Runs the benchmark with this many bundles of `options.bundle_size`.
+/// Runs the benchmark with `count` bundles of `options.bundle_size`; returns the result as JSON.
 ///
 /// # Errors
 /// If a node cannot be started, or an answer is missing.

@@ -1,5 +1,5 @@
-//! Benchmark of shards: one node forwards for several pairs of generator and sink, with a layer per pair. Measured with
-//! one shard and with several. Baseline: as many copies from socket to socket at once.
+//! Benchmark of shards: one node forwards for several pairs of generator and sink, with a layer per pair. It is
+//! measured with one shard and with several. The baseline is as many copies from socket to socket at once.
 
 use super::baseline;
 use super::nodes::{BenchOptions, DRAIN, NodeProcess, SERVICE, free_port};
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Time without new bundles after which the sinks are considered done.
+/// Time without new bundles after which the sinks count as done.
 const STILL: Duration = Duration::from_millis(700);
 /// Node number of the forwarding node.
 const BETWEEN: u32 = 1;
@@ -19,7 +19,7 @@ const BETWEEN: u32 = 1;
 /// Parameters varied by this benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Shards {
-    /// Shards of the forwarding node, and number of pairs.
+    /// Number of shards of the forwarding node, and of pairs.
     pub shards: u32,
     /// Whether each generator sends to the next pair's sink, so that every bundle crosses shards.
     pub cross: bool,
@@ -33,13 +33,13 @@ struct ShardPair {
     between: u16,
 }
 
-/// Runs the benchmark with one shard and with several.
+/// Runs the benchmark with one shard and with several; returns both results as JSON.
 ///
 /// # Errors
 /// If a node cannot be started or gives no report.
 pub fn shards(options: &BenchOptions, wanted: Shards) -> anyhow::Result<Value> {
     let time = Duration::from_secs_f64(options.seconds.clamp(0.2, 2.0));
-    // There is no such copy over datagrams.
+    // There is no copy between two sockets over datagrams here.
     let copies = match options.medium {
         Medium::Streams => Some((copies(1, time)?, copies(wanted.shards, time)?)),
         Medium::Datagrams => None,
@@ -67,7 +67,7 @@ pub fn shards(options: &BenchOptions, wanted: Shards) -> anyhow::Result<Value> {
     Ok(result)
 }
 
-/// Total rate of this many copies at once, bit/s.
+/// Total rate of `count` copies at once, in bit/s.
 fn copies(count: u32, time: Duration) -> anyhow::Result<f64> {
     let threads: Vec<_> =
         (0..count).map(|_| std::thread::spawn(move || baseline::two_hops(256 << 10, false, time))).collect();
@@ -97,7 +97,7 @@ fn run(options: &BenchOptions, Shards { shards, cross }: Shards, count: u32) -> 
     let (idle, owners_idle) = (between.cpu_s(), between.owners_cpu_s());
     let mut generators = Vec::new();
     for (n, pair) in pairs.iter().enumerate() {
-        // With `cross` the next pair's sink, whose link is in another shard.
+        // With `cross`, the sink of the next pair, whose link is in another shard.
         let to = &pairs[(n + usize::from(cross)) % pairs.len()];
         let file = outer(options, pair.generator, pair.between, true)?;
         generators.push(options.generate(&file, &format!("generator-{}", pair.generator.0), to.sink.0)?);
@@ -144,7 +144,7 @@ fn connects(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
 }
 
-/// Writes the file of a generator or sink, whose only neighbour is the forwarding node.
+/// Writes the configuration file of a generator or sink, whose only neighbour is the forwarding node.
 fn outer(options: &BenchOptions, (number, port): (u32, u16), between: u16, connect: bool) -> anyhow::Result<PathBuf> {
     let mut text = options.head(number);
     text += &layer(options, "main", port, "");
@@ -152,7 +152,7 @@ fn outer(options: &BenchOptions, (number, port): (u32, u16), between: u16, conne
     text += &format!("[routes]\n\"*\" = \"ipn:{BETWEEN}.0\"\n");
     options.keep(number, &text)
 }
-/// Writes the file of the forwarding node: one layer per pair, distributed over its shards.
+/// Writes the configuration file of the forwarding node: one layer per pair, distributed over its shards.
 fn between(options: &BenchOptions, shards: u32, pairs: &[ShardPair]) -> anyhow::Result<PathBuf> {
     let mut text = format!("shards = {shards}\n{}", options.head(BETWEEN));
     for (n, pair) in pairs.iter().enumerate() {
@@ -177,7 +177,7 @@ fn link(options: &BenchOptions, name: &str, layer: &str, peer: u32, port: u16, c
     format!("[link.{name}]\nlayer = \"{layer}\"\npeer = \"ipn:{peer}.0\"\naddress = \"127.0.0.1:{port}\"\n{lines}\n\n")
 }
 
-/// Bundles that a sink's node has delivered so far.
+/// Number of bundles that a sink's node has delivered so far.
 fn delivered(options: &BenchOptions, number: u32) -> anyhow::Result<u64> {
     let control = options.folder.join(format!("node-{number}.control.sock")).display().to_string();
     let (_, text) = http::request("GET", &control, "/metrics", "")?;

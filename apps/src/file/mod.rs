@@ -1,8 +1,8 @@
-//! Files in bundles: split, sent, reassembled and verified.
+//! Transfer of files in bundles: files are split, sent, reassembled and verified.
 //!
 //! The payload of each bundle is `FLF1`, the length of a JSON header (two bytes, big-endian), the header
-//! `{"id","name","offset","bytes"}`, and the bytes. The header of the last piece also has `total` and `sha256`. Pieces
-//! may arrive in any order and more than once.
+//! `{"id","name","offset","bytes"}`, and the bytes of one piece. The header of the last piece also has `total` and
+//! `sha256`. Pieces may arrive in any order and more than once.
 
 mod part;
 mod receive;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 
 const MAGIC: &[u8; 4] = b"FLF1";
-/// Longest file, bytes; a header that exceeds it is not treated as one.
+/// Longest file, in bytes; a payload whose header exceeds it is treated as a plain bundle.
 const FILE_MAX: u64 = 1 << 43;
 
 /// Header of one piece of a file.
@@ -46,17 +46,17 @@ fn encode(header: &Header, chunk: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(payload)
 }
 
-/// Encoded header of a piece, without its bytes.
+/// Encodes the header of a piece, without the piece's bytes.
 fn head(header: &Header) -> anyhow::Result<Vec<u8>> {
     encode(header, &[])
 }
 
-/// Reads the header of a payload of this length, if it has one. Also returns the bytes read, which otherwise are part
-/// of the payload.
+/// Reads the header of a payload of `length` bytes, and returns it with the bytes read. Without a header (`None`) the
+/// payload is not a piece of a file, and these bytes are its beginning.
 fn decode(payload: &mut impl Read, length: u64) -> io::Result<(Option<Header>, Vec<u8>)> {
     let mut read = Vec::new();
     payload.by_ref().take(6).read_to_end(&mut read)?;
-    // Any other payload is a bundle of its own.
+    // Any other payload is not a piece of a file.
     let Some((MAGIC, [high, low])) = read.split_first_chunk() else { return Ok((None, read)) };
     let header_length = u16::from_be_bytes([*high, *low]);
     payload.by_ref().take(header_length.into()).read_to_end(&mut read)?;
@@ -70,9 +70,9 @@ fn decode(payload: &mut impl Read, length: u64) -> io::Result<(Option<Header>, V
     Ok((serde_json::from_slice(&read[6..]).ok().filter(sane), read))
 }
 
-/// Reads to the end in large pieces and passes each on; `length` is an estimate.
+/// Reads to the end in large pieces, and calls `to` with each; `length` is an estimate.
 fn each_piece(from: &mut impl Read, length: u64, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    // `length` may be a sender's claim: at most 1 MiB is allocated.
+    // A sender may have claimed `length`, so at most 1 MiB is allocated.
     let mut buffer = vec![0; length.clamp(512, 1 << 20) as usize];
     loop {
         match from.read(&mut buffer) {

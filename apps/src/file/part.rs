@@ -1,4 +1,4 @@
-//! One unfinished file: `.ID.part` holds its bytes, `.ID.journal` the headers of the pieces received.
+//! File under reassembly: `.ID.part` holds its bytes, `.ID.journal` the headers of the pieces received.
 
 use super::settle::{WrittenPieces, rename_numbered};
 use super::{Header, Received, each_piece, hex};
@@ -11,26 +11,26 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Longest name, bytes: file systems allow 255, and a number may be appended.
+/// Longest name of a file, in bytes: file systems allow 255, and a number may be appended.
 const NAME_MAX: usize = 200;
 
-/// A file under reassembly.
+/// File under reassembly, with the pieces received so far.
 pub struct PartialFile {
     data: Arc<File>,
     journal: Arc<File>,
     have: BTreeMap<u64, u64>,
     last: Option<Header>,
-    /// Lines to append to the journal once the bytes of their pieces are on disk.
+    /// Lines to append to the journal once the bytes of these pieces are on disk.
     waiting: Vec<u8>,
     began: farlink_base::Instant,
 }
 
 impl PartialFile {
-    /// Opens the unfinished file of this ID, or creates it.
+    /// Opens the unfinished file with this ID, or creates it.
     pub fn open(out: &Path, id: &str) -> io::Result<PartialFile> {
         let path = |kind: &str| out.join(format!(".{id}.{kind}"));
         if !path("part").exists() {
-            // A journal without its data is meaningless.
+            // A journal without the data is meaningless.
             let _ = std::fs::remove_file(path("journal"));
         }
         let text = std::fs::read_to_string(path("journal")).unwrap_or_default();
@@ -39,25 +39,25 @@ impl PartialFile {
         let (have, last, waiting) = (BTreeMap::new(), None, Vec::new());
         let (data, journal) = (Arc::new(data), Arc::new(journal));
         let mut part = PartialFile { data, journal, have, last, waiting, began: clock::now() };
-        // Completes a torn line, so that the next one stays readable.
+        // Ends a torn last line, so that the next line stays readable.
         if !text.is_empty() && !text.ends_with('\n') {
             part.waiting.push(b'\n');
         }
-        // A torn last line (killed while writing) does not parse: its piece is delivered again.
+        // A torn last line, left by a kill, does not parse: the node delivers its piece again.
         for header in text.lines().filter_map(|line| serde_json::from_str::<Header>(line).ok()) {
             part.note(header);
         }
         Ok(part)
     }
     fn note(&mut self, header: Header) {
-        // A repeated piece may differ in length: the longest counts.
+        // A repeated piece may differ in length: the longest one counts.
         let length = self.have.entry(header.offset).or_default();
         *length = header.bytes.max(*length);
         if header.total.is_some() {
             self.last = Some(header);
         }
     }
-    /// Writes a piece as it arrives; it is durable once it is synced and recorded in the journal.
+    /// Writes a piece as it arrives. The piece is durable once the result of [`PartialFile::pieces`] is synced.
     pub fn put(&mut self, header: Header, data: &mut impl Read) -> io::Result<()> {
         let mut at = header.offset;
         each_piece(data, header.bytes, |piece| {
@@ -87,16 +87,17 @@ impl PartialFile {
         }
         reached >= total
     }
-    /// Verifies the file and renames it to its final name.
+    /// Computes the file's digest, renames the file to its final name, and removes the journal. The file is kept even
+    /// if the digest differs from the sender's.
     pub fn finish(self, out: &Path, id: &str) -> io::Result<Received> {
         let header = self.last.clone().unwrap_or_default();
         let bytes = header.total.unwrap_or_default();
-        // A forged piece may have extended the file.
+        // A forged piece may have extended the file beyond its end.
         self.data.set_len(bytes)?;
         let sha256 = digest(&self.data)?;
         self.data.sync_all()?;
         let path = name(&out.join(format!(".{id}.part")), out, &header.name)?;
-        // The rename must be durable first: a crash that undoes it needs the journal.
+        // The rename must be durable before the journal is removed: a crash that undoes it needs the journal.
         File::open(out)?.sync_all()?;
         let _ = std::fs::remove_file(out.join(format!(".{id}.journal")));
         Ok(Received::File {
@@ -120,7 +121,7 @@ fn digest(mut file: &File) -> io::Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Renames a file to a free name in the folder, derived from the sender's name, which cannot lead outside the folder.
+/// Renames a file to a free name in the folder. The name derives from the sender's, but cannot lead out of the folder.
 fn name(from: &Path, out: &Path, name: &str) -> io::Result<PathBuf> {
     let plain = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
     let plain = plain.map(|name| name.trim_start_matches('.').replace(char::is_control, "_"));

@@ -1,5 +1,5 @@
-//! Receiver of files and bundles: deliveries are accepted only when their bytes are on disk, in groups if they arrive
-//! fast. While a group is synced, the next deliveries are read.
+//! Receiver of files and bundles. Accepts a delivery only once its bytes are on disk, and deliveries that arrive fast
+//! in groups. While a group is synced, it reads the next deliveries.
 
 use super::shelf::Shelf;
 use crate::client::{Client, ReadySource};
@@ -8,17 +8,17 @@ use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time during which a lost connection to the node is retried.
+/// Time for which it tries to restore a lost connection to the node.
 const RECONNECT_FOR: Duration = Duration::from_secs(60);
 
-/// Most deliveries read before the first is accepted.
+/// Maximum number of deliveries read before the first is accepted.
 const WINDOW: u32 = 1024;
-/// Most deliveries synced and accepted together: at most half of a node's window for one application, so that the node
-/// can send the other half meanwhile.
+/// Maximum number of deliveries synced and accepted together: at most half of a node's window for one application, so
+/// that the node can send the other half meanwhile.
 const GROUP: usize = 128;
 /// Payload bytes after which a group is synced, for the same reason.
 const GROUP_BYTES: u64 = 8 << 20;
-/// Time a smaller group waits for further deliveries.
+/// Time for which a smaller group waits for further deliveries.
 const PAUSE: Duration = Duration::from_micros(500);
 
 /// Bytes between two reports of progress.
@@ -29,20 +29,20 @@ const PROGRESS_STEP: u64 = 4 << 20;
 pub struct ReceiveOptions {
     /// Service or endpoint ID to register at.
     pub service: String,
-    /// Folder for received files and bundles; `None`: payloads are passed to the caller.
+    /// Folder for received files and bundles; `None` to pass payloads to the caller.
     pub out: Option<PathBuf>,
-    /// Stop after this many bundles.
+    /// Number of bundles after which to stop; `None` for no limit.
     pub count: Option<u64>,
-    /// Stop after this many complete files.
+    /// Number of complete files after which to stop; `None` for no limit.
     pub files: Option<u64>,
-    /// Stop if nothing arrives for this time.
+    /// Time without a delivery after which to stop; `None` to wait forever.
     pub timeout: Option<Duration>,
-    /// Secret shared by the connections to the endpoint.
+    /// Secret that all connections to the endpoint must present.
     pub secret: String,
 }
 
 impl ReceiveOptions {
-    /// Adds the folder to an error.
+    /// Wraps an error about received data, with the folder's path as context.
     fn lost(&self, why: anyhow::Error) -> Lost {
         Lost::Ours(match &self.out {
             Some(out) => why.context(format!("the folder {}", out.display())),
@@ -51,26 +51,26 @@ impl ReceiveOptions {
     }
 }
 
-/// Event passed to the caller.
+/// Event of the reception, for the caller.
 pub enum Received {
     /// Progress of the reception.
     Progress {
-        /// Payload bytes of all bundles so far.
+        /// Payload bytes of all bundles received so far.
         bytes: u64,
     },
     /// A complete file.
     File {
-        /// Name as sent.
+        /// Name that the sender gave.
         name: String,
-        /// Path of the file.
+        /// Path under which the file is stored.
         path: PathBuf,
         /// Length in bytes.
         bytes: u64,
-        /// SHA-256 computed here, hexadecimal.
+        /// SHA-256 of the received file, hexadecimal.
         sha256: String,
-        /// Whether the digest is the sender's.
+        /// Whether the digest equals the sender's.
         verified: bool,
-        /// Seconds from the first piece to the last.
+        /// Time from the first piece to the last, in s, as far as this run received them.
         seconds: f64,
     },
     /// A bundle that is not a piece of a file.
@@ -79,32 +79,33 @@ pub enum Received {
         source: String,
         /// Payload bytes, without the header of a piece.
         bytes: u64,
-        /// Payload, if there is no folder.
+        /// Payload, if there is no folder; else empty.
         payload: Vec<u8>,
-        /// Path of the payload, if there is a folder.
+        /// Path of the file with the payload, if there is a folder.
         path: Option<PathBuf>,
-        /// Name of the file that it is a piece of, if there is no folder.
+        /// Name of the file of which this is a piece; only if there is no folder.
         piece_of: Option<String>,
-        /// Whether an earlier run may have passed it on without accepting it. With a folder, such repetitions are
-        /// dropped.
+        /// Whether an earlier run may have passed the bundle on without accepting it. With a folder, such repetitions
+        /// are dropped.
         redelivered: bool,
     },
 }
 
-/// Number of bundles and files received.
+/// Numbers of bundles and files received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedCounts {
-    /// Bundles, including pieces of files.
+    /// Number of bundles, pieces of files included.
     pub bundles: u64,
-    /// Complete files.
+    /// Number of complete files.
     pub files: u64,
 }
 
-/// Receives until a limit or the timeout is reached, and returns the number received. A delivery is accepted only when
-/// its bytes are passed on or, with a folder, on disk.
+/// Receives until a limit or the timeout is reached, calls `tell` with each event, and returns the numbers received.
+/// Accepts a delivery only once its bytes were passed on or, with a folder, are on disk.
 ///
 /// # Errors
-/// If the node is not reachable for long, or the folder cannot be written or is used by another receiver.
+/// If the node is not reachable for a minute, the folder cannot be written or is used by another receiver, or `tell`
+/// fails.
 pub fn receive(
     at: &str,
     options: &ReceiveOptions,
@@ -130,13 +131,13 @@ pub fn receive(
             Err(Lost::Quiet) => break,
             Err(Lost::Connection(why)) => {
                 eprintln!("connection to the node lost ({why}); connecting again");
-                // Deliveries not accepted yet are repeated, and are known by then.
+                // The node repeats deliveries that were not accepted; syncing first records them as known.
                 receiver.settle()?;
                 receiver.client = reconnect(at, options)?;
             }
             Err(Lost::Ours(why)) => {
-                // Accept the data that can still be synced: the next run then needs less space. Not behind a failed
-                // group, as acceptances count from the oldest delivery.
+                // Accepts the data that can still be synced, so that the next run needs less space; but nothing after a
+                // failed group, since acceptances count from the oldest delivery.
                 let _ = receiver.settle();
                 return Err(why);
             }
@@ -152,11 +153,11 @@ struct Receiver<'a, T> {
     options: &'a ReceiveOptions,
     tell: T,
     came: ReceivedCounts,
-    /// Payload bytes received.
+    /// Payload bytes received so far.
     bytes: u64,
-    /// Deliveries read and not yet in a group.
+    /// Number of deliveries read and not yet in a group.
     unanswered: usize,
-    /// Deliveries of the group that is being synced.
+    /// Number of deliveries in the group that is being synced.
     settling: usize,
 }
 
@@ -180,8 +181,8 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
         enough(self.options.count, self.came.bundles)
             || (self.options.files.is_some() && enough(self.options.files, files()))
     }
-    /// Reads the next delivery. Earlier ones are synced and accepted meanwhile, once the group is full or no further
-    /// delivery is here.
+    /// Reads the next delivery. While it waits, syncs and accepts earlier ones, once the group is full or no further
+    /// delivery has arrived.
     fn next(&mut self) -> Result<(), Lost> {
         loop {
             let waits = self.unanswered > 0;
@@ -215,7 +216,7 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
                 }
             }
         };
-        // Partial bytes do not count: the delivery is repeated.
+        // Bytes of a partial delivery do not count: the node repeats it.
         if let Err(why) = taken {
             self.bytes = begun;
             return Err(Lost::Connection(why));
@@ -236,7 +237,7 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
         // Without a folder there is no sync to wait for.
         if self.shelf.done().is_none() { self.finish() } else { Ok(()) }
     }
-    /// Waits for the sync, reports the group to the caller, and accepts it.
+    /// Waits for the sync, reports the group to the caller, and accepts its deliveries.
     fn finish(&mut self) -> anyhow::Result<()> {
         if !self.shelf.is_settling() {
             return Ok(());
@@ -247,7 +248,7 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
             self.came.files += u64::from(matches!(event, Received::File { .. }));
             (self.tell)(event)?;
         }
-        // A lost connection shows at the next read.
+        // An error is ignored here: a lost connection shows at the next read.
         let _ = self.client.taken_all(std::mem::take(&mut self.settling));
         Ok(())
     }
@@ -274,7 +275,7 @@ impl<R: Read, T: FnMut(Received) -> io::Result<()>> Read for Counted<'_, R, T> {
 fn subscribe(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
     let mut client = connect(at)?;
     let endpoint = client.endpoint(&options.service);
-    // Never more deliveries than will be accepted: the rest stays for the next receiver.
+    // No more deliveries than will be accepted: the others stay for the next receiver.
     let window = options.count.map_or(WINDOW, |count| u32::try_from(count).unwrap_or(WINDOW).clamp(1, WINDOW));
     client.configure(&endpoint, &options.secret, window)?;
     client.set_read_timeout(options.timeout)?;
@@ -304,7 +305,8 @@ mod tests {
     use std::path::Path;
     use std::thread::JoinHandle;
 
-    /// A node that delivers these payloads; returns the number of bytes answered until the receiver disconnects.
+    /// Simulates a node that delivers these payloads; returns the number of bytes that the receiver answers before it
+    /// disconnects.
     fn node(path: &Path, payloads: Vec<Vec<u8>>) -> JoinHandle<usize> {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {

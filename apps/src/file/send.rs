@@ -1,4 +1,4 @@
-//! Sender of files: splits them, paces bundles, and retries when the node's store is full.
+//! Sender of files: splits them into bundles, paces these, and retries when the node's store is full.
 
 use super::{Header, each_piece, head, hex};
 use crate::client::Client;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time during which a refused bundle is retried: a full store empties with the next contact.
+/// Time for which a refused bundle is retried: a full store empties with the next contact.
 const RETRY_FOR: Duration = Duration::from_secs(600);
 /// Time without an answer after which a message is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,33 +25,33 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct SendOptions {
     /// Destination endpoint ID.
     pub to: String,
-    /// Payload bytes per bundle.
+    /// Bytes of the source in each bundle.
     pub bundle_size: u64,
-    /// Lifetime, ms.
+    /// Lifetime of each bundle, in ms.
     pub lifetime_ms: u64,
     /// Class of service: 1 bulk, 2 normal, 3 expedited.
     pub priority: u32,
-    /// Most bundles submitted and not yet accepted.
+    /// Maximum number of bundles submitted and not yet accepted.
     pub window: u64,
-    /// Service of this sender; `None`: random.
+    /// Service of this sender; `None` for a random one.
     pub service: Option<String>,
-    /// Whether payloads are sent without headers.
+    /// Whether payloads are sent without the headers that mark pieces of a file.
     pub raw: bool,
     /// Pace at which bundles are sent.
     pub pace: SendPace,
-    /// Whether custody is requested.
+    /// Whether to request custody of each bundle.
     pub custody: bool,
-    /// Status reports requested, as bundle processing control flags.
+    /// Flags of the bundle processing control field that request status reports.
     pub reports: u64,
-    /// Endpoint ID that status reports are sent to.
+    /// Endpoint ID to which status reports are sent.
     pub report_to: String,
-    /// Payload bytes of the first bundles, instead of `bundle_size`.
+    /// Bytes of the source in each of the first bundles, instead of `bundle_size`; 0 makes an empty payload.
     pub sizes: Vec<u64>,
 }
 impl SendOptions {
     fn size(&self, bundle: u64) -> u64 {
         let given = usize::try_from(bundle).ok().and_then(|index| self.sizes.get(index).copied());
-        given.unwrap_or(self.bundle_size).max(1)
+        given.unwrap_or(self.bundle_size.max(1))
     }
 }
 
@@ -61,7 +61,7 @@ pub enum SendPace {
     /// As fast as the node accepts bundles.
     #[default]
     Flat,
-    /// At this payload rate.
+    /// At this rate, counted in bytes of the source.
     Rate(DataRate),
     /// One bundle per interval.
     Interval(Duration),
@@ -80,7 +80,7 @@ impl SendPace {
     }
 }
 
-/// Source of the bytes to send.
+/// Source of the bytes to send, with its name.
 pub struct SendSource {
     name: String,
     reader: Box<dyn Read>,
@@ -94,7 +94,7 @@ impl SendSource {
     /// Opens a file, or standard input for `-`.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If it cannot be opened, or is a folder.
     pub fn open(path: &Path) -> io::Result<SendSource> {
         if path.as_os_str() == "-" {
             return Ok(SendSource {
@@ -115,16 +115,16 @@ impl SendSource {
             return Ok(SendSource { name, reader: Box::new(file), len: None, file: None, at: 0 });
         }
         let file = Arc::new(file);
-        // `read_at` keeps the position here, so that ranges of one file can be read independently.
+        // Read with `read_at`, which leaves the file's position alone, so that ranges can be read independently.
         let reader = Box::new(Stretch { file: file.clone(), at: 0, end: u64::MAX });
         Ok(SendSource { name, reader, len: Some(metadata.len()), file: Some(file), at: 0 })
     }
-    /// Sends text.
+    /// Creates a source that consists of this text.
     pub fn text(text: String) -> SendSource {
         let len = Some(text.len() as u64);
         SendSource { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
     }
-    /// Takes the next `size` bytes, or the rest.
+    /// Takes the next `size` bytes, or the rest if it is shorter.
     fn take(&mut self, size: u64) -> io::Result<FileChunk> {
         if let Some(file) = self.file.clone().filter(|_| size > IN_MEMORY) {
             let end = file.metadata()?.len().min(self.at.saturating_add(size)).max(self.at);
@@ -138,16 +138,16 @@ impl SendSource {
         self.at += chunk.len() as u64;
         Ok(FileChunk::Memory(chunk))
     }
-    /// Length in bytes, if known.
+    /// Length of the source in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         self.len
     }
 }
 
-/// Longest bundle kept in memory, bytes; longer ones are read from their file while they are sent.
+/// Longest payload kept in memory, in bytes; longer ones are read from their file while they are sent.
 const IN_MEMORY: u64 = 16 << 20;
 
-/// A range of a file, read on demand.
+/// Range of a file, read on demand.
 #[derive(Clone)]
 struct Stretch {
     file: Arc<File>,
@@ -189,7 +189,7 @@ impl FileChunk {
     }
 }
 
-/// Payload of one bundle: the header, if any, and its part of the source.
+/// Payload of one bundle: the header (empty if raw), and its part of the source.
 struct Payload {
     head: Vec<u8>,
     chunk: FileChunk,
@@ -219,16 +219,17 @@ pub struct SendReport {
     pub name: String,
     /// Number of bundles.
     pub bundles: u64,
-    /// Payload bytes, without headers.
+    /// Bytes of the source that were sent.
     pub bytes: u64,
-    /// SHA-256 of the bytes, hexadecimal.
+    /// SHA-256 of the source, hexadecimal.
     pub sha256: String,
 }
 
-/// Sends a source; `progress` is called with the bytes that the node has accepted.
+/// Sends a source and waits until the node has accepted all of it. Calls `progress` with the number of bytes sent or
+/// accepted so far.
 ///
 /// # Errors
-/// If the node is not reachable, or refuses bundles for long.
+/// If the node is not reachable, refuses a bundle, or its store stays full for ten minutes.
 pub fn send(
     at: &str,
     mut source: SendSource,
@@ -239,7 +240,7 @@ pub fn send(
     let service = options.service.clone().unwrap_or_else(passing_service);
     let endpoint = client.endpoint(&service);
     client.configure(&endpoint, &random().to_string(), 0)?;
-    // Wakes the sender to print a message if the node does not answer.
+    // Wakes the sender after a while without an answer, to print a message.
     client.set_read_timeout(Some(PATIENCE))?;
     let adu = BundleAdu {
         dst_eid: options.to.clone(),
@@ -252,23 +253,25 @@ pub fn send(
     };
     let mut window = SendWindow { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
     let mut hash = Sha256::new();
-    // Distinguishes files of the same name.
+    // Distinguishes files with equal names.
     let id = format!("{:016x}", random());
     let (mut offset, mut bundles) = (0, 0);
     // Pacing starts when the first bundle is ready.
     let mut began = None;
     let mut chunk = source.take(options.size(0))?;
     loop {
-        let next = source.take(options.size(bundles + 1))?;
+        let wanted = options.size(bundles + 1);
+        let next = source.take(wanted)?;
         chunk.hash(&mut hash)?;
-        let last = next.len() == 0;
+        // A bundle that shall be empty is not the end of the source.
+        let last = wanted > 0 && next.len() == 0;
         let bytes = chunk.len();
         let mut header = Header { id: id.clone(), name: source.name.clone(), offset, bytes, total: None, sha256: None };
         if last {
             header.total = Some(offset + bytes);
             header.sha256 = Some(hex(&hash.clone().finalize()));
         }
-        // The digest is known with the last piece only, which is why the next one is read ahead.
+        // Only the last piece has the digest, which is why the next piece is read ahead.
         let payload = Payload { head: if options.raw { Vec::new() } else { head(&header)? }, chunk };
         let began = *began.get_or_insert_with(std::time::Instant::now);
         std::thread::sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()));
@@ -284,7 +287,7 @@ pub fn send(
     Ok(SendReport { name: source.name, bundles, bytes: offset, sha256: hex(&hash.finalize()) })
 }
 
-/// Bundles submitted and not yet answered; refused ones are retried.
+/// Bundles that were submitted and not yet answered; refused ones are retried.
 struct SendWindow<F> {
     client: Client,
     adu: BundleAdu,
@@ -310,7 +313,7 @@ impl<F: Fn(u64)> SendWindow<F> {
         let Some((payload, bytes)) = self.waiting.pop_front() else { return Ok(()) };
         let mut status = self.response()?;
         while status == AapStatus::Error && clock::now().since(began) < RETRY_FOR {
-            // Responses for the bundles behind this one arrive first: their order is kept.
+            // Responses come in order of submission, so those for the bundles behind this one arrive first.
             std::thread::sleep(Duration::from_millis(100));
             if clock::now().since(began) >= PATIENCE {
                 self.tell();
@@ -346,7 +349,7 @@ impl<F: Fn(u64)> SendWindow<F> {
         }
         Ok(self.client.response()?.response_status())
     }
-    /// Prints once that the node does not accept a bundle.
+    /// Prints a message that the node does not accept a bundle, unless it was printed before.
     fn tell(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
             eprintln!(

@@ -1,4 +1,4 @@
-//! Syncs received data to disk in a thread of its own, so that the next deliveries are read meanwhile.
+//! Syncs received data to disk in a thread of its own, while the next deliveries are read.
 
 use super::taken::{TakenLines, TakenList};
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,33 +13,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Most files synced one by one; for more, the whole file system is synced.
+/// Maximum number of files that are synced one by one; for more, the whole file system is synced.
 const FEW: usize = 4;
-/// Type of FUSE file systems. Linux passes `fsync` on to them, but not `syncfs`.
+/// Type number of FUSE file systems, to which Linux passes `fsync` on, but not `syncfs`.
 const OF_PROGRAMS: u64 = 0x6573_5546;
 
-/// Written pieces of one file, not yet durable.
+/// Pieces of one file that are written and not yet durable.
 pub struct WrittenPieces {
     /// File with the data.
     pub data: Arc<File>,
-    /// Journal to record them in, once they are on disk.
+    /// Journal in which to record the pieces once they are on disk.
     pub journal: Arc<File>,
-    /// Lines for the journal.
+    /// Lines to append to the journal.
     pub lines: Vec<u8>,
 }
 
-/// A group synced together.
+/// Group of received data that is synced together.
 #[derive(Default)]
 pub struct SettleBatch {
-    /// Bundles stored as files, with their numbers.
+    /// Files of bundles, with their numbers.
     pub bundles: Vec<(u64, File)>,
     /// Pieces of files under reassembly.
     pub pieces: Vec<WrittenPieces>,
-    /// Lines for the list of received bundles.
+    /// Lines to write to the list of received bundles.
     pub lines: TakenLines,
 }
 impl SettleBatch {
-    /// Waits until the whole group is on disk, with one sync for many files.
+    /// Syncs the whole group: first the data, then journals, then the list. Fails if the folder or a file was removed.
     pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut TakenList) -> io::Result<()> {
         let few = if fstatfs(folder)?.f_type as u64 == OF_PROGRAMS { usize::MAX } else { FEW };
         if self.bundles.len() + self.pieces.len() > few {
@@ -50,7 +50,7 @@ impl SettleBatch {
             // Syncing a file does not make its directory entry durable.
             folder.sync_all()?;
         }
-        // A removed file or folder is lost when this process ends, whatever was synced.
+        // A removed file or folder is lost once this process ends, even if it was synced.
         let (ours, there) = (folder.metadata()?, std::fs::metadata(path)?);
         let mut is_there = (ours.dev(), ours.ino()) == (there.dev(), there.ino());
         for pieces in &self.pieces {
@@ -69,7 +69,7 @@ impl SettleBatch {
         }
         list.write(&self.lines)
     }
-    /// Renames the bundles to their final names, in order.
+    /// Renames the bundles to their final names, in order; returns the paths.
     pub fn name(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         self.bundles.iter().map(|(number, _)| name_bundle(folder, *number)).collect()
     }
@@ -83,8 +83,8 @@ pub struct Settler {
     thread: Option<JoinHandle<()>>,
 }
 impl Settler {
-    /// Starts the thread for a folder and the list in it. The thread ends with the first group that fails: no later
-    /// group is recorded.
+    /// Starts the thread for a folder and the list in it. The thread ends with the first group that fails, so that no
+    /// later group is recorded.
     pub fn start(path: PathBuf, folder: Arc<File>, mut list: TakenList) -> io::Result<Settler> {
         let (batches, inbox) = channel::<SettleBatch>();
         let (outbox, results) = channel();
@@ -104,18 +104,18 @@ impl Settler {
         })?;
         Ok(Settler { batches: Some(batches), results, done, thread: Some(thread) })
     }
-    /// Starts to sync a group; [`Settler::wait`] before the next one.
+    /// Starts to sync a group; call [`Settler::wait`] before the next one.
     pub fn begin(&self, batch: SettleBatch) -> io::Result<()> {
         let sent = self.batches.as_ref().is_some_and(|batches| batches.send(batch).is_ok());
         if sent { Ok(()) } else { Err(io::Error::other("the thread that syncs ended")) }
     }
-    /// Waits until the group is on disk; returns the paths of its bundles.
+    /// Waits until the group is on disk; returns the final paths of its bundles.
     pub fn wait(&self) -> io::Result<Vec<PathBuf>> {
         let named = self.results.recv().map_err(|_| io::Error::other("the thread that syncs ended"))?;
         let _ = rustix::io::read(&*self.done, &mut [0; 8]);
         named
     }
-    /// Descriptor that becomes readable once a group is on disk.
+    /// Descriptor that becomes readable once the group is on disk, or has failed.
     pub fn done(&self) -> BorrowedFd<'_> {
         self.done.as_fd()
     }
@@ -134,24 +134,24 @@ impl Drop for Settler {
 pub fn arriving(out: &Path, number: u64) -> PathBuf {
     out.join(format!(".bundle-{number}.new"))
 }
-/// Renames a bundle to its final name, or to the next free one.
+/// Renames a bundle from its temporary to its final path, or that of the next free number; returns the path.
 pub fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
     rename_numbered(&arriving(out, number), number, |number| named(out, number))
 }
-/// Final path of a bundle.
+/// Final path of a bundle with this number.
 pub fn named(out: &Path, number: u64) -> PathBuf {
     out.join(format!("bundle-{number}"))
 }
-/// Renames a file to a free name among `place(first)`, `place(first + 1)` and so on.
+/// Renames a file to a free name among `place(first)`, `place(first + 1)` and so on; returns the path.
 ///
-/// Probes in doubling steps, then by bisection: the n-th file of one name costs O(log n) probes. With gaps, the name
+/// Probes in doubling steps, then by bisection: for the n-th file of one name, O(log n) probes. With gaps, the name
 /// found need not be the lowest free one.
 pub fn rename_numbered(from: &Path, first: u64, place: impl Fn(u64) -> PathBuf) -> io::Result<PathBuf> {
     let mut number = first;
     loop {
         let path = place(number);
         match rename_to_free(from, &path) {
-            // The name was taken between probe and rename: search on from it.
+            // The name exists, perhaps only since the probe: search on from it.
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {
                 number = free_number(number, |number| place(number).symlink_metadata().is_ok());
             }
@@ -159,7 +159,7 @@ pub fn rename_numbered(from: &Path, first: u64, place: impl Fn(u64) -> PathBuf) 
         }
     }
 }
-/// Finds a free number above `taken` with O(log n) probes, if n in a row are taken.
+/// Finds a free number above `taken` with O(log n) probes if n numbers in a row are taken.
 fn free_number(mut taken: u64, is_taken: impl Fn(u64) -> bool) -> u64 {
     let mut step = 1;
     while is_taken(taken.saturating_add(step)) {
@@ -235,7 +235,7 @@ mod tests {
                 false => File::options().create(true).append(true).open(dir.path().join(name)).unwrap(),
             };
             let list = TakenBundles::open(Some(dir.path())).unwrap().1.unwrap();
-            // `broken` is the step that fails.
+            // `broken` is the step at which syncing fails.
             let folder = Arc::new(File::open(dir.path()).unwrap());
             let bundle = open(".bundle-1.new", false);
             let bundles = vec![(1, if broken == "bundle" { never() } else { bundle })];

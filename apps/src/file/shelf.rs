@@ -1,11 +1,11 @@
-//! Storage of received data: files reassembled from pieces, and bundles as files of their own. Data is durable once
+//! Storage of received data: files reassembled from pieces, and bundles, each in a file. Data is durable once
 //! [`Shelf::finish`] returns, which waits for one sync of everything received before [`Shelf::begin`]. Repeated
-//! deliveries are dropped. Bundles with equal identities are repetitions only if their payloads are equal, too: any
-//! sender can use any identity, and a node delivers both.
+//! deliveries are dropped. A bundle is a repetition only if both identity and payload are equal to those of an earlier
+//! one: any sender can use any identity, and a node delivers both.
 //!
 //! A bundle is stored as `.bundle-N.new` until its identity and number are in the list of received bundles, then as
-//! `bundle-N`. After a crash in between, [`Shelf::open`] renames it if it is listed, and otherwise removes it, as it
-//! will be delivered again.
+//! `bundle-N`. After a crash in between, [`Shelf::open`] renames the file if it is listed, and else removes it, since
+//! the node will deliver the bundle again.
 
 use super::part::PartialFile;
 use super::settle::{SettleBatch, Settler, arriving, name_bundle, named};
@@ -24,27 +24,27 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most unfinished files kept open between groups; further ones are reopened when needed.
+/// Maximum number of unfinished files kept open between groups; others are reopened when needed.
 const OPEN_MAX: usize = 64;
-/// Longest payload written in one piece, bytes.
+/// Longest payload that is written with one call, in bytes.
 const AT_ONCE: u64 = 1 << 20;
 
-/// Destination of received data: a folder, or the caller.
+/// Destination of received data: a folder, or the caller if there is none.
 pub struct Shelf {
     out: Option<OutputFolder>,
     taken: TakenBundles,
-    /// Whether an earlier run received bundles and nothing new has arrived since: the node may repeat deliveries that
+    /// Whether an earlier run received bundles and nothing new has arrived since. The node may repeat deliveries that
     /// the earlier run recorded and did not accept.
     resumed: bool,
     parts: BTreeMap<String, PartialFile>,
     numbered: u64,
-    /// Received since the last [`Shelf::begin`].
+    /// Deliveries received since the last [`Shelf::begin`].
     waiting: Vec<PendingReceipt>,
     /// Payload bytes of `waiting`.
     bytes: u64,
-    /// Bundles among them that are files of their own.
+    /// Files of the bundles in `waiting`, by number.
     files: Vec<(u64, File)>,
-    /// Group that is being synced.
+    /// Group of deliveries that is being synced.
     settling: Option<Vec<PendingReceipt>>,
 }
 
@@ -61,12 +61,13 @@ enum PendingReceipt {
         source: String,
         bytes: u64,
     },
-    /// A piece of a file.
+    /// Piece of the file with this ID.
     Piece(String),
 }
 
 impl Shelf {
-    /// Opens a folder for exclusive use; without one, payloads are passed to the caller.
+    /// Opens a folder for exclusive use and completes the work of an earlier run there; without a folder, payloads are
+    /// passed to the caller.
     pub fn open(out: Option<&Path>) -> anyhow::Result<Shelf> {
         let lock = out.map(lock).transpose()?;
         let (taken, list) = TakenBundles::open(out).context("the list of bundles that were taken, `.taken`")?;
@@ -92,7 +93,7 @@ impl Shelf {
         shelf.tidy()?;
         Ok(shelf)
     }
-    /// Completes the work of a run that was killed: names listed bundles, and queues complete files.
+    /// Completes the work of a run that was killed: renames listed bundles, removes others, and queues complete files.
     fn tidy(&mut self) -> io::Result<()> {
         let Some(OutputFolder { path, .. }) = &self.out else { return Ok(()) };
         let promised: Vec<u64> = self.taken.numbers().collect();
@@ -100,7 +101,7 @@ impl Shelf {
         for entry in std::fs::read_dir(path)? {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else { continue };
-            // Senders choose names of files: a number beyond 32 bits is not ours, and must not raise the counter.
+            // Senders choose names of files: a number beyond 32 bits is not from here, and must not raise the counter.
             if let Some(number) = name.strip_prefix("bundle-").and_then(|number| number.parse::<u32>().ok()) {
                 highest = highest.max(u64::from(number));
             } else if let Some(number) = name.strip_prefix(".bundle-").and_then(|rest| rest.strip_suffix(".new")) {
@@ -124,7 +125,7 @@ impl Shelf {
         self.numbered = self.numbered.max(highest);
         Ok(())
     }
-    /// Stores a delivery while its payload arrives, unless it is a repetition.
+    /// Stores a delivery while its payload arrives, unless it is a repetition, and reads all of the payload.
     pub fn take(&mut self, adu: &BundleAdu, payload: &mut impl Read) -> anyhow::Result<()> {
         let identity = (adu.src_eid.clone(), adu.creation_timestamp_ms, adu.sequence_number);
         let known = !self.taken.of(&identity).is_empty();
@@ -163,8 +164,8 @@ impl Shelf {
         self.waiting.push(waiting);
         Ok(())
     }
-    /// Reads the payload of a bundle whose identity is known, and returns it if it differs from those received before.
-    /// A long payload is kept in an unnamed file meanwhile.
+    /// Reads the payload of a bundle whose identity is known, and returns it if it differs from those received before;
+    /// `None` if it is a repetition. A long payload is kept in an unnamed file meanwhile.
     fn unless_repeated(
         &mut self,
         identity: &BundleIdentity,
@@ -181,7 +182,7 @@ impl Shelf {
         let mut file = without_name(out);
         each_piece(&mut payload, bytes, |piece| {
             if let Some(why) = file.as_mut().ok().and_then(|file| file.write_all(piece).err()) {
-                // Read on: a repetition needs no space on disk.
+                // Reads on after a failure: if the payload is a repetition, it needs no space on disk.
                 file = Err(why);
             }
             Ok(())
@@ -193,7 +194,7 @@ impl Shelf {
         file.rewind()?;
         Ok(Some(Box::new(file)))
     }
-    /// True if a bundle with this identity and payload was received before.
+    /// Whether a bundle with this identity and payload was received before.
     fn is_taken(&mut self, identity: &BundleIdentity, content: PayloadDigest) -> bool {
         for record in self.taken.of(identity).to_vec() {
             let there = match (record, &self.out) {
@@ -204,14 +205,14 @@ impl Shelf {
                 }
                 _ => None,
             };
-            // Without a digest (lists of earlier versions) and without its file, it counts as the same bundle.
+            // Without a digest (lists of earlier versions) and without the file, the bundle counts as the same.
             if there.is_none_or(|there| there == content) {
                 return true;
             }
         }
         false
     }
-    /// Stores a bundle that is not a piece of a file; `read` is the beginning of its payload.
+    /// Stores a bundle that is not a piece of a file; `read` is the beginning of its payload, `rest` the remainder.
     fn bundle(&mut self, adu: &BundleAdu, mut read: Vec<u8>, rest: &mut impl Read) -> io::Result<PendingReceipt> {
         let (source, bytes) = (adu.src_eid.clone(), adu.payload_length);
         let Some(out) = self.out.as_ref().map(|out| &out.path) else {
@@ -241,7 +242,7 @@ impl Shelf {
             false => each_piece(rest, bytes, |piece| file.write_all(piece)),
         });
         if let Err(why) = written {
-            // Incomplete: the node will deliver it again.
+            // Incomplete; the node will deliver the bundle again.
             let _ = std::fs::remove_file(arriving(out, self.numbered));
             return Err(why);
         }
@@ -262,11 +263,11 @@ impl Shelf {
     pub fn unsettled(&self) -> u64 {
         self.bytes
     }
-    /// Number of complete files that are not named yet.
+    /// Number of complete files that do not yet have their final name.
     pub fn whole(&self) -> usize {
         self.parts.values().filter(|part| part.complete()).count()
     }
-    /// Starts to sync everything received; the previous group must be finished.
+    /// Starts to sync everything received, as one group; the previous group must be finished.
     pub fn begin(&mut self) -> anyhow::Result<()> {
         self.bytes = 0;
         let batch = self.batch();
@@ -282,7 +283,7 @@ impl Shelf {
         let pieces = parts.map(|(_, part)| part.pieces()).collect();
         SettleBatch { bundles: std::mem::take(&mut self.files), pieces, lines: self.taken.lines() }
     }
-    /// IDs of files with pieces in the current group.
+    /// IDs of files with pieces received since the last [`Shelf::begin`].
     fn pieces_waiting(&self) -> BTreeSet<String> {
         let piece = |one: &PendingReceipt| if let PendingReceipt::Piece(id) = one { Some(id.clone()) } else { None };
         self.waiting.iter().filter_map(piece).collect()
@@ -291,17 +292,18 @@ impl Shelf {
     pub fn is_settling(&self) -> bool {
         self.settling.is_some()
     }
-    /// Descriptor that becomes readable once [`Shelf::finish`] will not block.
+    /// Descriptor that becomes readable once [`Shelf::finish`] will not block; `None` if nothing is being synced.
     pub fn done(&self) -> Option<BorrowedFd<'_>> {
         self.out.as_ref().filter(|_| self.is_settling()).map(|out| out.settler.done())
     }
-    /// Waits until the group is on disk; returns the events for the caller.
+    /// Waits until the group is on disk, and gives bundles and complete files their final names. Returns the events for
+    /// the caller.
     pub fn finish(&mut self) -> anyhow::Result<Vec<Received>> {
         let Some(mut settling) = self.settling.take() else { return Ok(Vec::new()) };
         let named = self.out.as_ref().map_or(Ok(Vec::new()), |out| out.settler.wait());
         let mut paths = named.context("received data cannot be stored durably")?.into_iter();
-        // A file is named only when all of its pieces are durable: a later piece would be delivered again without
-        // its file.
+        // A file gets its name only once all of its pieces are durable: otherwise a later piece would be delivered
+        // again without its file.
         let (mut told, unpromised) = (Vec::new(), self.pieces_waiting());
         for one in settling.drain(..) {
             match (one, &self.out) {
@@ -328,18 +330,18 @@ impl Shelf {
             }
         }
         if self.parts.len() > OPEN_MAX {
-            // The state of the closed ones is in their journals.
+            // The journals of closed files have their state.
             self.parts.retain(|id, _| unpromised.contains(id));
         }
         if self.waiting.capacity() == 0 {
-            // The drained vector keeps its allocation: use it for the next group.
+            // Reuses the allocation of the drained vector for the next group.
             self.waiting = settling;
         }
         Ok(told)
     }
 }
 
-/// SHA-256 of a regular file.
+/// SHA-256 of a regular file; other kinds are an error.
 fn content_of(path: &Path) -> io::Result<PayloadDigest> {
     if !path.symlink_metadata()?.is_file() {
         return Err(ErrorKind::NotFound.into());
@@ -348,8 +350,8 @@ fn content_of(path: &Path) -> io::Result<PayloadDigest> {
     each_piece(&mut file, u64::MAX, |_| Ok(()))?;
     Ok(file.content())
 }
-/// Creates an unnamed file, which vanishes when it is closed. Bundles are numbered from 1, so number 0 is free; a file
-/// left by a crash is removed at the next start.
+/// Creates an unnamed file, which vanishes when it is closed. It briefly has the name of bundle number 0, which is
+/// free, since bundles are numbered from 1; the next start removes a file that a crash leaves.
 fn without_name(out: &Path) -> io::Result<File> {
     let path = arriving(out, 0);
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -357,13 +359,13 @@ fn without_name(out: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens and locks the folder, creating it if absent: no other receiver can use it meanwhile.
+/// Opens and locks the folder, creating it if absent, so that no other receiver can use it meanwhile.
 fn lock(path: &Path) -> anyhow::Result<File> {
     let folder = || format!("the folder {}", path.display());
     std::fs::create_dir_all(path).with_context(folder)?;
     let lock = File::open(path).with_context(folder)?;
     last_with_those_above(path).with_context(folder)?;
-    // Other errors mean that the file system does not support locks.
+    // Other errors mean that the file system does not support locks, and are ignored.
     if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         bail!("another receiver uses {}\nhint: give each receiver a folder of its own with --out", path.display());
     }
@@ -390,8 +392,8 @@ fn last_with_those_above(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a bundle may be a repetition: the node marks it, or it is for a group. A member that rejoins a group gets
-/// all bundles held, unmarked.
+/// Whether a bundle may be a repetition: the node marks it so, or it is for a group. A member that rejoins a group gets
+/// all bundles that the node holds, unmarked.
 fn may_be_repeated(adu: &BundleAdu) -> bool {
     let is_for_group = || adu.dst_eid.parse::<EndpointId>().is_ok_and(|group| !group.is_singleton());
     is_marked(adu) || is_for_group()

@@ -1,5 +1,5 @@
-//! List of received bundles with the digests of their payloads: one line each, in a file that is compacted when it
-//! grows long.
+//! List of received bundles with the digests of their payloads: a file with one line for each, which is compacted when
+//! it grows long.
 
 use super::hex;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -10,12 +10,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Bundles remembered: several times a node's window for one receiver, which it may deliver again.
+/// Number of bundles remembered: several times a node's window for one receiver, which the node may deliver again.
 const REMEMBERED: usize = 8192;
-/// Length at which the file is compacted, as a multiple of [`REMEMBERED`] lines.
+/// Number of lines above which the file is compacted, as a multiple of [`REMEMBERED`].
 const GARBAGE: usize = 4;
 
-/// Bytes reserved for the file before received data fills the disk: more than the lines of a group.
+/// Bytes reserved for the file, more than the lines of a group need, in case received data fills the disk.
 const ROOM: u64 = 64 << 10;
 
 /// Source endpoint ID, creation time (DTN ms) and sequence number of a bundle.
@@ -24,12 +24,12 @@ pub type BundleIdentity = (String, u64, u64);
 /// SHA-256 of a payload, which distinguishes bundles that share an identity.
 pub type PayloadDigest = [u8; 32];
 
-/// Data on a received bundle, besides its identity.
+/// Record of a received bundle, besides its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenRecord {
-    /// Number of its file; `None` if it was a piece of a file.
+    /// Number of the bundle's file; `None` if it was a piece of a file.
     pub number: Option<u64>,
-    /// Digest of its payload; `None` in lists of earlier versions.
+    /// Digest of the bundle's payload; `None` in lists of earlier versions.
     pub content: Option<PayloadDigest>,
 }
 
@@ -39,7 +39,7 @@ pub struct Digesting<R> {
     hash: Sha256,
 }
 impl<R> Digesting<R> {
-    /// Hashes everything read from `from`.
+    /// Creates a reader that hashes everything read from `from`.
     pub fn new(from: R) -> Digesting<R> {
         Digesting { from, hash: Sha256::new() }
     }
@@ -56,7 +56,7 @@ impl<R: Read> Read for Digesting<R> {
     }
 }
 
-/// File of the list.
+/// File in which the list is kept.
 pub struct TakenList {
     path: PathBuf,
     file: File,
@@ -68,7 +68,7 @@ pub struct TakenList {
 pub enum TakenLines {
     /// Append these lines.
     More(String),
-    /// Replace the file by these lines.
+    /// Replace the whole file by these lines.
     Anew(String),
 }
 impl Default for TakenLines {
@@ -79,18 +79,18 @@ impl Default for TakenLines {
 
 /// Bundles received most recently, in this run and earlier ones.
 pub struct TakenBundles {
-    /// Whether the list is kept in a file.
+    /// Whether the list is kept in a file, too.
     listed: bool,
     lines: usize,
     known: HashMap<BundleIdentity, Vec<TakenRecord>>,
-    /// Bundles remembered, in order of reception.
+    /// Remembered bundles, in order of reception.
     order: VecDeque<(BundleIdentity, TakenRecord)>,
-    /// Lines not yet written.
+    /// Lines that are not yet written.
     waiting: String,
 }
 
 impl TakenBundles {
-    /// Reads the list of the folder, if there is one.
+    /// Reads the list of the folder, or creates it; without a folder, returns an empty list without a file.
     pub fn open(out: Option<&Path>) -> io::Result<(TakenBundles, Option<TakenList>)> {
         let (known, order) = (HashMap::new(), VecDeque::new());
         let mut taken = TakenBundles { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
@@ -100,7 +100,7 @@ impl TakenBundles {
             Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
             text => text?,
         };
-        // A line that a killed run left incomplete was never synced: drop it.
+        // An incomplete last line was never synced by the run that was killed: drop it.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let file = append(&path)?;
         file.set_len(whole as u64)?;
@@ -117,22 +117,23 @@ impl TakenBundles {
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
-    /// Received bundles with this identity; their payloads differ.
+    /// Records of received bundles with this identity; their payloads differ.
     pub fn of(&self, identity: &BundleIdentity) -> &[TakenRecord] {
         self.known.get(identity).map_or(&[], Vec::as_slice)
     }
-    /// Records the digest of a bundle that an earlier version received.
+    /// Adds the digest to the record of a bundle that an earlier version received.
     pub fn learn(&mut self, identity: &BundleIdentity, old: TakenRecord, content: PayloadDigest) {
         let learnt = TakenRecord { content: Some(content), ..old };
         let known = self.known.get_mut(identity).into_iter().flatten();
         let listed = self.order.iter_mut().filter(|(other, _)| other == identity).map(|(_, record)| record);
         known.chain(listed).filter(|record| **record == old).for_each(|record| *record = learnt);
     }
-    /// Numbers of the bundles that are files.
+    /// File numbers of the remembered bundles that were saved as files of their own, not as pieces of one.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.order.iter().filter_map(|(_, record)| record.number)
     }
-    /// Records a bundle; [`TakenList::write`] of the next [`TakenBundles::lines`] makes the record durable.
+    /// Remembers a bundle. The record becomes durable once [`TakenList::write`] has written the next
+    /// [`TakenBundles::lines`].
     pub fn note(&mut self, identity: BundleIdentity, record: TakenRecord) {
         if self.listed {
             self.waiting.push_str(&line(&identity, record));
@@ -156,7 +157,7 @@ impl TakenBundles {
             }
         }
     }
-    /// Takes the lines to write for everything recorded so far.
+    /// Takes the lines that must be written for everything recorded so far.
     pub fn lines(&mut self) -> TakenLines {
         let more = std::mem::take(&mut self.waiting);
         if self.lines <= GARBAGE * REMEMBERED {
@@ -168,14 +169,14 @@ impl TakenBundles {
 }
 
 impl TakenList {
-    /// Reserves space for the list: on a full disk, bundles received before must still be recorded, or the node would
-    /// deliver them again and again.
+    /// Reserves space for the list: even on a full disk, received bundles must be recorded, or the node would deliver
+    /// them again and again.
     fn set_room_aside(&mut self) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length + ROOM / 2 > self.room {
             match fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, ROOM) {
                 Ok(()) => self.room = length + ROOM,
-                // There may be space later.
+                // Tried again at the next write.
                 Err(Errno::NOSPC | Errno::DQUOT) => {}
                 // The file system does not support reservations.
                 Err(_) => self.room = u64::MAX,
@@ -211,8 +212,8 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// One line of the list: creation time, sequence number, source, file number (`-`: no file), payload digest. Earlier
-/// versions wrote no digest, and nothing in place of `-`.
+/// Formats one line of the list: creation time, sequence number, source, file number (`-` for no file), payload digest.
+/// Earlier versions wrote no digest, and nothing in place of `-`.
 fn line((source, time, sequence): &BundleIdentity, TakenRecord { number, content }: TakenRecord) -> String {
     let number = number.map_or_else(|| "-".to_string(), |number| number.to_string());
     match content {
@@ -252,7 +253,7 @@ mod tests {
     fn record(number: Option<u64>) -> TakenRecord {
         TakenRecord { number, content: Some([number.unwrap_or(99) as u8; 32]) }
     }
-    /// A list with the bundles it holds.
+    /// Remembered bundles with the file of their list.
     struct TakenFixture(TakenBundles, TakenList);
     impl TakenFixture {
         fn write(&mut self) -> io::Result<()> {

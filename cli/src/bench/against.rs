@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Difference tolerated beyond the spread of the runs, as a fraction.
 const MARGIN: f64 = 0.05;
 
-/// One figure of both programs.
+/// One figure of a row, measured with both programs.
 struct Compared {
     ours: Runs,
     theirs: Runs,
@@ -48,7 +48,7 @@ impl Compared {
     }
 }
 
-/// Compares the runs of a row: text, JSON, and whether cost or speed is worse.
+/// Compares the runs of a row. Returns the comparison as text and as JSON, and whether cost or speed is worse.
 pub fn compare(row: &BenchRow, ours: &[Value], theirs: &[Value]) -> (String, Value, bool) {
     let figures = |runs: &[Value]| runs.iter().map(|run| row.figures(run)).collect::<Vec<RowFigures>>();
     let (mine, other) = (figures(ours), figures(theirs));

@@ -3,7 +3,7 @@
 /// Median, minimum and maximum over the runs of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
-    /// NaN if there are no runs.
+    /// Median of the values; NaN if there are none.
     pub median: f64,
     least: f64,
     most: f64,
@@ -29,7 +29,7 @@ impl Runs {
     }
 }
 
-/// Median: of an even number of values the mean of the middle two; NaN if there are none.
+/// Median; for an even number of values the mean of the middle two, without values NaN.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -142,7 +142,7 @@ fn line(row: &BenchRow, runs: &[Value]) -> String {
     )
 }
 
-/// Processors of this machine.
+/// Number and model of this machine's processors.
 fn machine() -> String {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

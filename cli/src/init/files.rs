@@ -15,7 +15,7 @@ pub struct InitNode {
     pub number: u64,
     /// IP address of its computer.
     pub ip: IpAddr,
-    /// Added to each port number: 1 for the second node on the same computer.
+    /// Offset of all port numbers: 1 for the second node on the same computer.
     pub ports: u16,
 }
 

@@ -1,15 +1,15 @@
-//! Replaceable implementations of CRC, AES-GCM and digest loops. The driver passes a table of them after checking each
-//! against the portable version.
+//! Replaceable implementations of CRC, AES-GCM and digest loops. The driver passes a table of CRC and digest functions
+//! after checking each against the portable version.
 
 use crate::digest::{DIGEST_BLOCK, DIGEST_KEY, carryless_sums};
 
-/// Table of replaceable functions. [`Accel::default`] is the portable one.
+/// Table of replaceable functions. [`Accel::default`] has the portable ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Accel {
-    /// Continues a CRC-32C over `bytes`. State 0 means "nothing yet"; the initial and final inversion happen inside, as
-    /// in [`crc32c`].
+    /// Continues a CRC-32C over `bytes`. State 0 is the start; the initial and final inversion happen inside, as in
+    /// [`crc32c`].
     pub crc32c: fn(state: u32, bytes: &[u8]) -> u32,
-    /// Continues a CRC-16/X-25 over `bytes`, same convention.
+    /// Continues a CRC-16/X-25 over `bytes`, with the same convention.
     pub crc16_x25: fn(state: u16, bytes: &[u8]) -> u16,
     /// [`carryless_sums`], the inner loop of content digests.
     pub carryless_sums: CarrylessSums,
@@ -21,10 +21,10 @@ pub type CarrylessSums = fn(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[
 /// Accelerated AES-GCM, in place, with 16- or 32-byte keys and 16-byte tags.
 #[derive(Clone, Copy, Debug)]
 pub struct AesGcm {
-    /// Encrypts in place and returns the tag. Returns `None`, with the text unchanged, for an unsupported key length or
-    /// too long a text.
+    /// Encrypts in place and returns the tag. Returns `None` and leaves the text unchanged if the key length is
+    /// unsupported or the text is too long.
     pub seal: fn(key: &[u8], iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> Option<[u8; 16]>,
-    /// Verifies and decrypts in place. On `false` (wrong tag) the text is unspecified.
+    /// Verifies and decrypts in place. Returns false for a wrong tag; the text is then unspecified.
     pub open: fn(key: &[u8], iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool,
 }
 
@@ -35,10 +35,10 @@ impl Default for Accel {
 }
 
 impl Accel {
-    /// Whether every function of this table agrees with the portable one on lengths 0..200 and in
-    /// two pieces; a driver calls it before it trusts hardware.
+    /// Whether every function of this table agrees with the portable one: checksums for lengths of 0 to 200 bytes, each
+    /// taken in two parts, and sums of two blocks. A driver calls it before it trusts hardware.
     pub fn agrees_with_portable(&self) -> bool {
-        // No two of the 200 bytes are equal, so that a byte skipped or taken twice shows.
+        // No two of the 200 bytes are equal, so that a byte skipped or taken twice is noticed.
         let mut sample = [0u8; 200];
         for (i, byte) in sample.iter_mut().enumerate() {
             *byte = (i as u8).wrapping_mul(167).wrapping_add(13);
@@ -110,8 +110,8 @@ const fn crc16_table() -> [u16; 256] {
 }
 static CRC16: [u16; 256] = crc16_table();
 
-/// CRC-32C (Castagnoli, reflected, init and final xor FFFFFFFF), eight bytes a step. `state` is the
-/// CRC of the bytes before, 0 at the start: `crc32c(crc32c(0, a), b) == crc32c(0, ab)`.
+/// CRC-32C (Castagnoli, reflected, init and final xor FFFFFFFF), eight bytes a step. `state` is the CRC of the bytes
+/// before, 0 at the start: `crc32c(crc32c(0, a), b) == crc32c(0, ab)`.
 pub fn crc32c(state: u32, bytes: &[u8]) -> u32 {
     let mut crc = !state;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -126,7 +126,7 @@ pub fn crc32c(state: u32, bytes: &[u8]) -> u32 {
             ^ CRC32C[1][word[6] as usize]
             ^ CRC32C[0][word[7] as usize];
     }
-    // The step needs eight bytes; the table of single bytes serves the rest.
+    // Fewer than eight bytes are left; the table of single bytes serves them.
     for byte in rest {
         crc = (crc >> 8) ^ CRC32C[0][((crc ^ u32::from(*byte)) & 0xff) as usize];
     }

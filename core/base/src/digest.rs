@@ -11,18 +11,18 @@ use crate::payload::{Chunk, Payload};
 use crate::rng::Rng;
 use alloc::sync::Arc;
 
-/// Bytes of a block.
+/// Length of a block, bytes.
 pub const DIGEST_BLOCK: usize = 1024;
 /// 64-bit words of a key: one for every eight bytes of a block.
 pub const DIGEST_KEY: usize = DIGEST_BLOCK / 8;
-/// Bytes of a pair of words.
+/// Length of a pair of words, bytes.
 const PAIR: usize = 16;
-/// Blocks whose sums are computed in one call.
+/// Most blocks whose sums are computed in one call.
 const BLOCKS: usize = 16;
 const PRIME: u128 = (1 << 127) - 1;
 
-/// Sums of the carry-less products of each block's pairs of words; the last block may be shorter, by a multiple of 16
-/// bytes. Any processor computes them so, slowly.
+/// Computes, for each block, the sum of the carry-less products of its pairs of words; the last block may be shorter,
+/// by a multiple of 16 bytes. This is the portable version, which is slow.
 pub fn carryless_sums(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[u64; 2]]) {
     for (block, sum) in bytes.chunks(DIGEST_BLOCK).zip(sums) {
         *sum = [0; 2];
@@ -30,13 +30,14 @@ pub fn carryless_sums(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[u64; 2
             let pair = u128::from_le_bytes(*pair);
             let (a, b) = (pair as u64 ^ key[0], (pair >> 64) as u64 ^ key[1]);
             sum[0] ^= carryless(a, b);
-            // The upper half is the lower one of the mirrored factors, mirrored; its lowest bit is the product's 64th.
+            // The product's upper half is the lower half of the product of the mirrored factors, mirrored; its lowest
+            // bit is bit 64 of the product.
             sum[1] ^= carryless(a.reverse_bits(), b.reverse_bits()).reverse_bits() >> 1;
         }
     }
 }
-/// Lower half of the product without carries. Factors with every fourth bit only are multiplied as integers: carries end
-/// in the three bits between.
+/// Lower half of the product without carries. Each factor is split into numbers with every fourth bit only, which are
+/// multiplied as integers: carries end in the three bits between.
 fn carryless(a: u64, b: u64) -> u64 {
     const EACH_FOURTH: u64 = 0x1111_1111_1111_1111;
     let of = |number: u64| [0, 1, 2, 3].map(|bit| number & EACH_FOURTH << bit);
@@ -63,7 +64,7 @@ impl core::fmt::Debug for DigestKey {
     }
 }
 impl DigestKey {
-    /// Derives the key from a seed, which must be secret and drawn at random.
+    /// Derives the key from a seed, which must be secret and random.
     pub fn new(seed: u64, accel: &Accel) -> Self {
         let mut rng = Rng::stream(seed, 0xd16e);
         let mut words = [0; DIGEST_KEY];
@@ -76,7 +77,7 @@ impl DigestKey {
     pub fn begin(&self) -> Digester {
         Digester { key: self.clone(), sum: 1, block: [0; DIGEST_BLOCK], filled: 0, fill: None, len: 0 }
     }
-    /// Digest of a rope; `None` if part of it is not in memory.
+    /// Digest of a payload; `None` if part of it is not in memory.
     pub fn of(&self, payload: &Payload) -> Option<u64> {
         let mut digester = self.begin();
         digester.update(payload).then(|| digester.finish())
@@ -95,7 +96,7 @@ pub struct Digester {
     len: u64,
 }
 impl Digester {
-    /// Adds the next part. Returns whether all of it was in memory; if not, the digest is void.
+    /// Adds the next part of the content. Returns false if some of it is not in memory; the digest is then void.
     pub fn update(&mut self, part: &Payload) -> bool {
         for chunk in part.chunks() {
             match chunk {
@@ -106,7 +107,7 @@ impl Digester {
         }
         true
     }
-    /// Adds a numeric field of a bundle that belongs to its content.
+    /// Adds a numeric field of a bundle to the content.
     pub fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }
@@ -147,7 +148,7 @@ impl Digester {
     }
     fn end_pattern(&mut self) {
         if let Some((seed, offset, len)) = self.fill.take() {
-            // A pattern is two coefficients: seed and position, then its length with a marker.
+            // A pattern gives two coefficients: its seed and position, then its length with a marker.
             self.absorb([seed, offset]);
             self.absorb([len, u64::MAX]);
         }
@@ -171,7 +172,7 @@ impl Digester {
         let next = u128::from(high) << 64 | u128::from(low);
         self.sum = reduce(multiply(self.sum, self.key.0.point) + reduce(next));
     }
-    /// Finishes the digest. Never 0, which means "not known" elsewhere.
+    /// Finishes the digest. It is never 0, which elsewhere means that a digest is not known.
     pub fn finish(mut self) -> u64 {
         self.end_pattern();
         if self.filled > 0 {

@@ -1,4 +1,4 @@
-//! Endpoint IDs (RFC 9171 4.2.5.1, RFC 9758): 16 bytes by value, whatever the scheme.
+//! Endpoint IDs (RFC 9171 4.2.5.1, RFC 9758): values of 16 bytes, whatever the scheme.
 
 use crate::id::NodeId;
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use core::str::FromStr;
 /// `ipn:0.0` is the null endpoint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum EndpointId {
-    /// `dtn:none`, also `ipn:0.0` and (RFC 9758) any `ipn:0.x`.
+    /// `dtn:none`; also `ipn:0.0` and, by RFC 9758, any `ipn:0.x`.
     #[default]
     Null,
     /// `ipn:node.service` or `ipn:allocator.node.service`.
@@ -22,9 +22,9 @@ pub enum EndpointId {
         /// Service number, 32 bits (RFC 9758).
         service: u32,
     },
-    /// `dtn://node/demux`; made by [`EndpointId::dtn`].
+    /// `dtn://node/demux`; constructed by [`EndpointId::dtn`].
     Dtn(Arc<DtnName>),
-    /// Any other scheme (ION's imc is 3), carried unchanged.
+    /// Endpoint of any other scheme (ION's imc is 3), carried unchanged.
     Other(Arc<OtherName>),
 }
 
@@ -79,8 +79,8 @@ impl EndpointId {
         let number = NodeId::named(node);
         EndpointId::Dtn(Arc::new(DtnName { node: node.into(), demux: demux.into(), number }))
     }
-    /// Sibling endpoint for a service number: the same ipn node, or the dtn node with the number as demux. Null if the
-    /// scheme has no nodes.
+    /// Endpoint of the same node for a service number: with that service number (ipn), or with the number as demux
+    /// (dtn). Null for other schemes.
     pub fn at_service(&self, service: u32) -> EndpointId {
         match self {
             EndpointId::Ipn { node, .. } => EndpointId::ipn(*node, service),
@@ -88,14 +88,14 @@ impl EndpointId {
             _ => EndpointId::Null,
         }
     }
-    /// Sibling endpoint with another demux of the same dtn node; `None` for other schemes.
+    /// Endpoint of the same dtn node with another demux; `None` for other schemes.
     pub fn at_demux(&self, demux: &str) -> Option<EndpointId> {
         match self {
             EndpointId::Dtn(name) => Some(EndpointId::dtn(&name.node, demux)),
             _ => None,
         }
     }
-    /// Heap bytes of the name; 0 for ipn.
+    /// Bytes of the name in memory of its own; 0 for ipn.
     pub fn name_bytes(&self) -> u64 {
         match self {
             EndpointId::Null | EndpointId::Ipn { .. } => 0,
@@ -103,8 +103,8 @@ impl EndpointId {
             EndpointId::Other(name) => name.part.len() as u64,
         }
     }
-    /// Node as a number: an ipn node number as it is (hashed if it needs all 64 bits), or a hash of a dtn node's name;
-    /// [`NodeId::NULL`] for the null endpoint and for other schemes.
+    /// Number of the endpoint's node: an ipn node number as it is (hashed if it needs all 64 bits), or a hash of a dtn
+    /// node's name; [`NodeId::NULL`] for the null endpoint and for other schemes.
     #[inline]
     pub fn node(&self) -> NodeId {
         match self {
@@ -115,7 +115,7 @@ impl EndpointId {
             EndpointId::Null | EndpointId::Other(_) => NodeId::NULL,
         }
     }
-    /// Whether it names "this node" (`ipn:!.7`, `dtn:///in`), which has a meaning inside one node only.
+    /// Whether the endpoint names "this node" (`ipn:!.7`, `dtn:///in`), which has a meaning inside one node only.
     pub fn is_here(&self) -> bool {
         match self {
             EndpointId::Ipn { node, .. } => *node == Self::LOCAL_NODE,
@@ -123,12 +123,13 @@ impl EndpointId {
             EndpointId::Null | EndpointId::Other(_) => false,
         }
     }
-    /// Whether it is the null endpoint.
+    /// Whether this is the null endpoint.
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, EndpointId::Null)
     }
-    /// Administrative endpoint of its node, which is the node ID (RFC 9171 4.2.5.2).
+    /// Administrative endpoint of the endpoint's node, which is the node ID (RFC 9171 4.2.5.2). The endpoint itself for
+    /// other schemes.
     // 9171-4.2.5.2-1, 5050-3.1-1, 9758-5.7-2
     pub fn node_id(&self) -> EndpointId {
         match self {
@@ -138,12 +139,13 @@ impl EndpointId {
             other => other.clone(),
         }
     }
-    /// Canonical name of an endpoint of the node with these IDs: `ipn:!.77`, `ipn:1.77` and `ipn:9.77` become one where
-    /// 9 is an alias of 1. `None` for an endpoint of another node. A group belongs to every node and keeps its name.
+    /// Canonical name of an endpoint of the node with these IDs: `ipn:!.77`, `ipn:1.77` and `ipn:9.77` become one if
+    /// the node is both 1 and 9. `None` for an endpoint of another node. A group belongs to every node and keeps its
+    /// name.
     pub fn canonical(&self, node_ids: &[EndpointId]) -> Option<EndpointId> {
         let own = || node_ids.iter().any(|id| *id == self.node_id());
         match self {
-            // Groups first: an authority of their own does not make them another node's.
+            // Groups come first: the node name in a group's ID does not make it another node's endpoint.
             EndpointId::Dtn(name) if !self.is_singleton() && !name.node.is_empty() => Some(self.clone()),
             EndpointId::Ipn { node, service } if *node == Self::LOCAL_NODE || own() => {
                 let node = node_ids.iter().find_map(EndpointId::ipn_node)?;
@@ -155,7 +157,7 @@ impl EndpointId {
             _ => None,
         }
     }
-    /// Whether it is a node ID.
+    /// Whether this is a node ID.
     pub fn is_node_id(&self) -> bool {
         match self {
             EndpointId::Ipn { service, .. } => *service == 0,
@@ -166,14 +168,14 @@ impl EndpointId {
     /// Whether the text is a valid destination pattern: `*`, the beginning of an endpoint ID followed by `*`, a node
     /// ID, or a whole endpoint ID in its canonical spelling.
     pub fn is_pattern(text: &str) -> bool {
-        // All before the end is compared literally, so that a wildcard there would not act as one.
+        // All but the last character is compared literally, so a wildcard there would have no effect.
         if text.strip_suffix('*').unwrap_or(text).contains('*') {
             return false;
         }
         let Some(prefix) = text.strip_suffix('*') else {
             return text.parse().is_ok_and(|eid: EndpointId| !eid.is_null() && eid.to_string() == text);
         };
-        // A prefix of the scheme itself, such as `ip*` or `*`.
+        // The prefix may end within the scheme, such as `ip*` or `*`.
         if "ipn:".starts_with(prefix) || "dtn://".starts_with(prefix) {
             return true;
         }
@@ -264,7 +266,7 @@ impl FromStr for EndpointId {
 fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
     let (node, demux) = rest.split_once('/').ok_or(EidError("a dtn endpoint ID has a `/` after its node name"))?;
     let visible = |text: &str| text.bytes().all(|b| (0x21..=0x7e).contains(&b));
-    // `dtn:///demux` is a demux of whatever node reads it: for applications, never on the wire.
+    // `dtn:///demux` is a demux of the node that reads it: for applications, never on the wire.
     if node.is_empty() && demux.is_empty() {
         return Err(EidError("a dtn endpoint ID needs a node name"));
     }
@@ -294,7 +296,7 @@ fn number(text: &str, max: u64) -> Result<u64, EidError> {
     if !plain {
         return Err(EidError("an ipn endpoint ID has decimal numbers without leading zeros"));
     }
-    // Digits only, but possibly more than 64 bits.
+    // All are digits, but the number may exceed 64 bits.
     text.parse().ok().filter(|n| *n <= max).ok_or(EidError("a number of the ipn endpoint ID is too large"))
 }
 

@@ -1,5 +1,5 @@
-//! Errors by audience: the wire ([`Malformed`]), the peer or application ([`Refusal`]), the author of the configuration
-//! ([`ConfigError`]).
+//! Errors by audience: about wire data ([`Malformed`]), for a peer or an application ([`Refusal`]), for the author of a
+//! configuration ([`ConfigError`]).
 
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +10,7 @@ use core::fmt;
 pub struct Malformed {
     /// Byte offset into the item being parsed.
     pub offset: u64,
-    /// Violated rule or expected item.
+    /// Violated rule, or expected item.
     pub reason: &'static str,
 }
 impl fmt::Display for Malformed {
@@ -20,7 +20,7 @@ impl fmt::Display for Malformed {
 }
 impl core::error::Error for Malformed {}
 
-/// Reason for not accepting a bundle. Each layer translates it to a code of its protocol.
+/// Reason for not accepting a bundle or request. Each layer translates it to a code of its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The store is still being read after a restart (TCPCL "no resources", LTP SYS_CNCLD).
@@ -39,7 +39,7 @@ pub enum Refusal {
     Expired,
     /// No such registration, link or node.
     Unknown,
-    /// The store failed, possibly for a while; see the log.
+    /// The store failed, perhaps for a while; see the log.
     StoreFailed,
     /// The stored copy is permanently damaged.
     Damaged,
@@ -61,19 +61,19 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Unusable configuration: key, expectation and remedy.
+/// Unusable configuration: the key, the expected value, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Path of the key, such as `link.mars.rate`.
     pub path: String,
-    /// Expected value and the one found.
+    /// Expected value, and the one found.
     pub expected: String,
     /// Suggested remedy, shown after `hint:`; may be empty.
     pub hint: String,
 }
 impl ConfigError {
-    /// Error for a policy that needs an oracle's knowledge of the network, chosen for a real node; `real` lists the
-    /// usable ones.
+    /// Error for a policy that needs an oracle's knowledge of the network but was chosen for a real node; `real` lists
+    /// the policies that a real node can use.
     pub fn needs_oracle(path: String, chosen: &str, real: &[&str]) -> ConfigError {
         ConfigError {
             path,

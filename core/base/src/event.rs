@@ -1,4 +1,4 @@
-//! Typed events, the single source of logs, metrics, the live view, results and test assertions.
+//! Typed events: the single source of logs, metrics, the live view, results and test assertions.
 
 use crate::error::Refusal;
 use crate::id::{BundleHandle, LinkId, NodeId};
@@ -15,7 +15,7 @@ pub struct BundleKey {
     pub time: u64,
     /// Sequence number of the creation timestamp.
     pub sequence: u64,
-    /// Fragment offset and payload length; `None` for a whole bundle.
+    /// Offset and payload length of a fragment; `None` for a whole bundle.
     pub fragment: Option<(u64, u64)>,
 }
 
@@ -23,7 +23,7 @@ pub struct BundleKey {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum DeleteReason {
-    /// Completed: delivered, or forwarded and confirmed. Never reported.
+    /// Nothing left to do: delivered, or forwarded and confirmed. Never reported.
     Done = 0,
     /// Bundle lifetime expired.
     Expired = 1,
@@ -41,25 +41,25 @@ pub enum DeleteReason {
     NoTimelyContact = 7,
     /// A block could not be parsed.
     BlockUnintelligible = 8,
-    /// Hop count exceeds the limit.
+    /// The hop limit was reached.
     HopLimit = 9,
-    /// Traffic was pared.
+    /// Traffic was pared: the node shortened the lifetime, or removed the bundle in favour of another.
     TrafficPared = 10,
     /// A block of unsupported type demanded deletion.
     BlockUnsupported = 11,
-    /// Missing security operation (RFC 9172 11.2).
+    /// A required security operation is missing (RFC 9172 11.2).
     MissingSecurity = 12,
-    /// Security operation of an unknown context.
+    /// A security operation of an unknown context, or one for which there is no key.
     UnknownSecurity = 13,
-    /// Security operation that no rule expects.
+    /// A security operation that no rule expects.
     UnexpectedSecurity = 14,
-    /// Security operation that did not verify.
+    /// A security operation that did not verify.
     FailedSecurity = 15,
     /// Security operations contradict each other.
     ConflictingSecurity = 16,
 }
 
-/// Class of an event, by which a sink subscribes.
+/// Class of an event; sinks subscribe by class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EventClass {
     /// Life cycle of bundles.
@@ -77,37 +77,38 @@ pub enum EventClass {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LtpSegmentEvent {
     pub link: LinkId,
-    /// Whether this node sent it.
+    /// Whether this node sent the segment; if false, it received it.
     pub sent: bool,
     /// Engine number of the block's sender.
     pub engine: u64,
     pub session: u64,
     /// Segment type code, 0 to 15.
     pub kind: u8,
-    /// Data segments: offset in the block. Report segments: lower bound.
+    /// For data segments the offset in the block, for report segments the lower bound.
     pub offset: u64,
-    /// Data segments: length. Report segments: upper minus lower bound.
+    /// For data segments the length, for report segments the upper minus the lower bound.
     pub length: u64,
     /// Checkpoint serial number; 0 if the segment has none.
     pub checkpoint: u64,
     /// Report serial number; 0 if the segment has none.
     pub report: u64,
-    /// Whether a timer caused this retransmission, not a report.
+    /// Whether this repeats an earlier checkpoint, report, cancellation or acknowledgment; false for data sent again
+    /// because a report did not claim it.
     pub resend: bool,
 }
 
-/// Event at one node, at the time of the `handle` call that pushed it.
-/// In every variant, `bundle` is the node's number of the bundle and `link` the link concerned.
+/// Event at one node, at the time of the `handle` call that pushed it. In every variant, `bundle` is the node's number
+/// of the bundle and `link` the link concerned.
 #[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
-    /// The node numbered a bundle; always the first event about it.
+    /// The node gave a number to a bundle; always the first event about the bundle.
     Seen {
         bundle: BundleHandle,
         key: BundleKey,
         /// Node of the destination endpoint.
         destination: NodeId,
-        /// Destination service number (ipn), or hash of the demux (dtn).
+        /// Service number of the destination (ipn), or a hash of its demux (dtn).
         destination_service: u64,
         /// Payload length, bytes.
         payload: u64,
@@ -122,49 +123,50 @@ pub enum Event {
     Received {
         bundle: BundleHandle,
         link: LinkId,
-        /// Neighbour that sent it.
+        /// Neighbour that sent the bundle.
         from: NodeId,
     },
     /// The bundle was recovered from the store after a restart.
     Recovered { bundle: BundleHandle },
-    /// The bundle is durable (or the store is in memory) and was acknowledged.
+    /// The bundle is durable (or the store is in memory), and its sender was answered.
     Accepted { bundle: BundleHandle },
-    /// The router assigned the bundle to a link.
+    /// The bundle was queued for a link.
     Routed {
         bundle: BundleHandle,
         link: LinkId,
         /// Neighbour at the other end.
         next_hop: NodeId,
     },
-    /// The bundle waits: no route at present.
+    /// The bundle waits, because it has no route at present or no room in its tunnel.
     Waiting { bundle: BundleHandle },
-    /// The bundle came back after being forwarded and is held for a while, since routes may form a loop.
+    /// The bundle came back after this node had forwarded it, and is delayed, since routes may form a loop.
     Returned { bundle: BundleHandle },
     /// The bundle was handed to the convergence layer.
     Transmitting { bundle: BundleHandle, link: LinkId },
     /// The neighbour confirmed the bundle, or it left over a layer without confirmation.
     Forwarded { bundle: BundleHandle, link: LinkId },
-    /// The layer reported a failed transmission; the bundle is routed again.
+    /// A transmission of the bundle failed, was undone, or ended because the bundle came back.
     ForwardFailed { bundle: BundleHandle, link: LinkId },
-    /// A local application accepted the bundle.
+    /// A local application took the bundle.
     Delivered { bundle: BundleHandle },
     /// The bundle left memory and store.
     Deleted { bundle: BundleHandle, reason: DeleteReason },
     /// This node took custody.
     CustodyTaken { bundle: BundleHandle },
-    /// Another node took custody.
+    /// This node released the bundle, because another node has custody of it, or because the far end of its tunnel has
+    /// it.
     CustodyReleased { bundle: BundleHandle },
-    /// No custody signal arrived in time: the bundle is sent again.
+    /// No custody signal arrived in time, or custody was refused: the bundle is sent again.
     CustodyRepeated { bundle: BundleHandle },
-    /// A custody signal was sent to a previous custodian.
+    /// A signal was sent to a previous custodian, or to the sender into a tunnel.
     CustodySignalled {
         to: NodeId,
-        /// Whether custody was accepted, not refused.
+        /// Whether the receiver may release the bundles; if false, they were refused.
         taken: bool,
         /// Number of bundles covered.
         bundles: u64,
     },
-    /// A custody signal from a node without authority over the bundles was ignored.
+    /// A signal about custody or a tunnel was ignored, because its sender has no authority over the bundles it names.
     CustodySignalIgnored {
         /// Claimed sender.
         from: NodeId,
@@ -186,11 +188,12 @@ pub enum Event {
     },
     /// The bundle was reassembled from fragments.
     Reassembled { bundle: BundleHandle },
-    /// A bundle was refused.
+    /// A bundle was refused: by this node, by its store, or because it exceeds the MTU of its only link.
     Refused {
-        /// Arrival link; `None` for an application.
+        /// Link over which the bundle arrived or was to leave; `None` for requests of applications and refusals by the
+        /// store.
         link: Option<LinkId>,
-        /// Identity, if it could be parsed.
+        /// Identity of the bundle, if it is known.
         key: Option<BundleKey>,
         reason: Refusal,
     },
@@ -204,7 +207,7 @@ pub enum Event {
     LinkDown { link: LinkId },
     /// Malformed wire data was discarded.
     Malformed {
-        /// Arrival link, if known.
+        /// Link over which the data arrived, if known.
         link: Option<LinkId>,
         /// Byte offset of the error.
         offset: u64,
@@ -224,19 +227,19 @@ pub enum Event {
         /// Engine number of the block's sender.
         engine: u64,
         session: u64,
-        /// Whether it ended by cancellation, with the block undelivered.
+        /// Whether the session was cancelled, so that the block was not delivered.
         cancelled: bool,
-        /// Way it ended; for a cancellation, the side and the reason (RFC 5326 3.2.4).
+        /// Way in which the session ended; for a cancellation, which side cancelled and why (RFC 5326 3.2.4).
         why: &'static str,
     },
-    /// The wall clock was stepped.
+    /// The wall clock made a step.
     ClockStepped {
-        /// Signed step, ms.
+        /// Size of the step, ms; negative if the clock was set back.
         step_ms: i64,
     },
-    /// The wall clock contradicts times kept in the store and is not trusted.
+    /// The wall clock contradicts times that were kept in the store, so it is not trusted.
     ClockDoubted {
-        /// Clock minus the latest stored time, ms; negative if behind it.
+        /// Clock's time minus the latest stored time, ms; negative if the clock is behind it.
         off_ms: i64,
     },
     /// A damaged store record was found and skipped.
@@ -249,7 +252,7 @@ pub enum Event {
     },
     /// A disk operation failed; the store refuses work until the disk answers again.
     StoreFailed { file: u32 },
-    /// A planned fault of the run began or ended. Emitted by worlds, never by nodes.
+    /// A planned fault of the run began or ended. Worlds emit this event, nodes never do.
     Fault {
         /// Link affected, if any.
         link: Option<LinkId>,
@@ -259,7 +262,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Class by which sinks subscribe.
+    /// Class of the event, by which sinks subscribe.
     pub fn class(&self) -> EventClass {
         match self {
             Event::LtpSegment(_) => EventClass::Segment,

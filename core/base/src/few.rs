@@ -1,12 +1,13 @@
-//! Map for few entries. A B-tree node has room for eleven pairs, most of it wasted on a map of two neighbours.
+//! Map for few entries. A node of a B-tree has room for eleven pairs, most of which would be wasted on a map of two
+//! neighbours.
 
 use alloc::vec::Vec;
 
-/// Up to this many pairs, capacity grows one by one.
+/// Number of pairs up to which the capacity grows one by one.
 const EXACT: usize = 4;
 
-/// Sorted list of pairs. Insertion and removal shift the pairs behind, so box large values; increasing keys are
-/// appended without a shift.
+/// Map kept as a sorted list of pairs. Insertion and removal shift all pairs behind, so box large values; increasing
+/// keys are appended without a shift.
 #[derive(Clone, Debug)]
 pub struct Few<K, V> {
     pairs: Vec<(K, V)>,
@@ -47,7 +48,7 @@ impl<K: Ord, V> Few<K, V> {
         match self.place(&key) {
             Ok(at) => self.pairs.get_mut(at).map(|pair| core::mem::replace(&mut pair.1, value)),
             Err(at) => {
-                // `Vec` would start with a capacity of four pairs.
+                // `Vec` itself would start with a capacity of four pairs.
                 if self.pairs.len() < EXACT {
                     self.pairs.reserve_exact(1);
                 }

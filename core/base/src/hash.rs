@@ -1,10 +1,10 @@
-//! The hash used outside a node: policies send identities of bundles and numbers of named nodes to neighbours, and
-//! stores keep them. It is therefore unkeyed, collision-resistant and the same on every machine: SHA-256, its first
-//! bytes as a big-endian number.
+//! The hash used beyond one node: policies send identities of bundles and numbers of named nodes to neighbours, and
+//! stores keep them. So it has no key, resists collisions and is the same on every machine: the first bytes of SHA-256
+//! as a big-endian number.
 
 use sha2::{Digest, Sha256};
 
-/// First 16 bytes of SHA-256 over the concatenated parts.
+/// First 16 bytes of SHA-256 over the concatenated parts, as a big-endian number.
 pub fn hash128(parts: &[&[u8]]) -> u128 {
     let mut sha = Sha256::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Bundle identity, for people, for programs and as one number.
+//! Identity of a bundle: for people, for programs, and as one number.
 
 use crate::eid::EndpointId;
 use crate::hash::hash128;
@@ -8,26 +8,26 @@ use core::fmt;
 /// Creation timestamp (RFC 9171 4.2.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CreationTimestamp {
-    /// Creation time; 0 when the source had no clock.
+    /// Creation time; 0 if the source had no clock.
     pub time: DtnTime,
     /// Sequence number.
     pub sequence: u64,
 }
 
-/// Identity of a bundle: equal for copies of the same one (RFC 9171 4.2.7 and 5.8).
+/// Identity of a bundle, which all copies of it share (RFC 9171 4.2.7 and 5.8).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BundleId {
     /// Source endpoint.
     pub source: EndpointId,
     /// Creation timestamp.
     pub creation: CreationTimestamp,
-    /// Fragment offset and payload length; `None` for a whole bundle.
+    /// Offset and payload length of a fragment; `None` for a whole bundle.
     pub fragment: Option<(u64, u64)>,
 }
 
 impl BundleId {
     /// Identity as one number: the first 16 bytes of SHA-256 over scheme, source, time, sequence, offset and length
-    /// (numbers big-endian). Policies send it and stores keep it, so it must never change.
+    /// (numbers big-endian). Policies send it and stores keep it, so the computation must never change.
     pub fn fingerprint(&self) -> u128 {
         let mut numbers = [0u8; 32];
         numbers[..8].copy_from_slice(&self.creation.time.0.to_be_bytes());
@@ -56,16 +56,16 @@ impl BundleId {
             EndpointId::Other(name) => hash128(&[b"scheme ", &name.scheme.to_be_bytes(), &name.part, b"/", numbers]),
         }
     }
-    /// [`BundleId::fingerprint`] qualified by the version of the bundle protocol. Bundles of different versions are
-    /// never the same one, whatever their names: their timestamps count in different units, and neither can be encoded
-    /// as the other.
+    /// [`BundleId::fingerprint`], made different for each version of the bundle protocol. Bundles of different versions
+    /// are never the same bundle, whatever their identities: their timestamps count in different units, and neither can
+    /// be encoded as the other.
     pub fn fingerprint_in(&self, version: u8) -> u128 {
-        // Version 7 keeps the plain fingerprint, which most nodes and stores have.
+        // Version 7 keeps the plain fingerprint, since most nodes and stores use that version.
         const APART: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
         // The XOR keeps the distribution and needs no second hash.
         self.fingerprint() ^ APART.wrapping_mul(u128::from(version ^ 7))
     }
-    /// Identity of the bundle this is a fragment of; its own for a whole bundle.
+    /// Identity of the original bundle of a fragment; for a whole bundle its own identity.
     pub fn original(&self) -> BundleId {
         BundleId { fragment: None, ..self.clone() }
     }

@@ -1,13 +1,13 @@
 //! Contract of convergence layers: each is a state machine over opaque bytes.
 //!
-//! A layer never parses a bundle, reads a clock or opens a socket. It gets [`Input`]s with the time they happened and
-//! pushes [`Output`]s. [`ConvergenceLayer::next_timeout`] bounds the time until the next [`Input::Wake`].
+//! A layer never parses a bundle, reads a clock or opens a socket. It gets [`Input`]s with the time at which they
+//! happened and pushes [`Output`]s. [`ConvergenceLayer::next_timeout`] bounds the time until the next [`Input::Wake`].
 //!
-//! **Accepting has two steps.** Arriving bytes are pushed as [`Output::Offer`]s; only after [`Input::Accepted`] may the
-//! layer acknowledge the last byte to the peer.
+//! **Accepting has two steps.** The layer pushes arriving bytes as [`Output::Offer`]s; only after [`Input::Accepted`]
+//! may it acknowledge the last byte to the peer.
 //!
-//! **Long bundles pass in parts.** [`Input::Send`] carries the first bytes. If that is not the whole bundle, the layer
-//! requests more when it can use it ([`Output::Want`]), and may request a range again. Arriving parts are pushed as
+//! **Long bundles pass in parts.** [`Input::Send`] carries the first bytes of a bundle. If these are not all, the layer
+//! requests more when it can use them ([`Output::Want`]), and may request a range again. Arriving parts are pushed as
 //! they come; [`Input::Hold`] makes the layer push back on the peer.
 
 use crate::error::Refusal;
@@ -31,8 +31,8 @@ pub struct SendId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// Datagrams to or from one address, laid end to end: all are `stride` bytes but the last, which may be shorter. It
-/// maps directly to segmentation offload and receive coalescing.
+/// Datagrams to or from one address, laid end to end: all have `stride` bytes except the last, which may be shorter.
+/// This is the form of segmentation offload and receive coalescing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatagramBatch {
     /// Length of each datagram but the last, bytes.
@@ -43,7 +43,7 @@ pub struct DatagramBatch {
 impl DatagramBatch {
     /// Batch of one datagram.
     pub fn single(data: Payload) -> DatagramBatch {
-        // A payload above 4 GiB would never be sent as one datagram.
+        // A payload above 4 GiB is never sent as one datagram.
         DatagramBatch { stride: u32::try_from(data.len()).unwrap_or(u32::MAX), data }
     }
     /// Number of datagrams.
@@ -52,7 +52,7 @@ impl DatagramBatch {
     }
     /// Datagrams in order, as slices of the batch.
     pub fn datagrams(&self) -> impl Iterator<Item = Payload> + '_ {
-        // A stride of 0 would never end: an empty batch counts as one of single bytes.
+        // A stride of 0 would never end, so it counts as 1.
         let stride = u64::from(self.stride.max(1));
         let mut reader = self.data.reader();
         core::iter::from_fn(move || {
@@ -65,18 +65,18 @@ impl DatagramBatch {
 /// Destination of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// Configured address of a link, which the driver resolves again when a host name moves.
+    /// Configured address of a link. The driver resolves it again when a host name moves.
     Link(LinkId),
     /// Source address of an earlier datagram (an unconfigured peer).
     Address(SocketAddr),
 }
 
-/// State of a link, from contact plan and driver together.
+/// State of a link, as the contact plan and the driver determine it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkState {
     /// Whether this node may transmit.
     pub transmit: bool,
-    /// Whether the peer may transmit to this node. While it may not, timers that wait for its answer stop.
+    /// Whether the peer may transmit to this node. While it may not, timers that wait for the peer's answer stop.
     pub receive: bool,
     /// Transmission rate limit, bits per second at the link (headers counted); `None`: no limit.
     pub rate: Option<DataRate>,
@@ -86,10 +86,10 @@ pub struct LinkState {
     pub delay_in: Duration,
 }
 impl LinkState {
-    /// Down both ways.
+    /// State of a link that is down in both directions.
     pub const DOWN: LinkState =
         LinkState { transmit: false, receive: false, rate: None, delay_out: Duration::ZERO, delay_in: Duration::ZERO };
-    /// Terrestrial link: up both ways, no rate limit, negligible delay.
+    /// State of a terrestrial link: up in both directions, no rate limit, negligible delay.
     pub const UP: LinkState =
         LinkState { transmit: true, receive: true, rate: None, delay_out: Duration::ZERO, delay_in: Duration::ZERO };
 }
@@ -117,22 +117,23 @@ pub enum Input {
     Socket(socket::Input),
     /// The state of a link changed.
     Link { link: LinkId, state: LinkState },
-    /// Send this bundle. Given only while the last [`Output::Ready`] of the link is true.
+    /// Send a bundle. Given only while the last [`Output::Ready`] of the link is true.
     Send {
         link: LinkId,
         id: SendId,
         /// Length of the encoded bundle, bytes.
         total: u64,
-        /// First bytes, in memory or a fill pattern; at least one, usually all.
+        /// First bytes of the bundle, in memory or a fill pattern; at least one byte, usually all.
         part: Payload,
-        /// Whether it must arrive (LTP red) or may be lost (LTP green).
+        /// Whether the bundle must arrive (LTP red); if false, it may be lost (LTP green).
         reliable: bool,
-        /// Ageing while it waits in the layer, which stamps the age as the first byte leaves. A bundle that expires
-        /// before that does not leave and is answered by `SendFailed`.
+        /// Age of the bundle while it waits in the layer, which writes the age when the first byte leaves. A bundle
+        /// that expires before that does not leave and is answered by `SendFailed`.
         leaving: Leaving,
     },
-    /// Complete range requested by [`Output::Want`]. Ranges of one bundle come in the order of the requests; offsets
-    /// count in the bundle as given, before its stamp grew it. Ignored after `Sent` or `SendFailed`.
+    /// All bytes of a range that [`Output::Want`] requested. Ranges of one bundle come in the order of the requests.
+    /// Offsets count in the bundle as it was given, before writing its age lengthened it. Ignored after `Sent` or
+    /// `SendFailed`.
     SendMore {
         link: LinkId,
         id: SendId,
@@ -141,35 +142,36 @@ pub enum Input {
         /// Requested bytes, in memory or a fill pattern.
         part: Payload,
     },
-    /// The requested bytes cannot be read. The layer ends the transfer so that the peer does not take it for complete,
-    /// and answers `SendFailed`.
+    /// The requested bytes cannot be read. The layer ends the transfer in such a way that the peer does not take it for
+    /// complete, and answers `SendFailed`.
     SendBroken { link: LinkId, id: SendId },
-    /// Cancels a transmission. One not begun is forgotten at once; one under way stops if the protocol can cancel, and
-    /// else runs to its end. Answered exactly once, now or later: `SendFailed` without refusal, or `Sent` if the peer
-    /// confirmed it. Without effect if already answered. Until the answer, ranges are requested as before.
+    /// Cancel a transmission. A transmission that has not begun is forgotten at once; one under way stops if the
+    /// protocol can cancel it, and else runs to its end. The layer answers exactly once, now or later: `SendFailed`
+    /// without a refusal, or `Sent` if the peer confirmed. No effect if it has answered already. Until the answer,
+    /// ranges are requested as before.
     CancelSend { link: LinkId, id: SendId },
-    /// An operator disabled a configured link. Its sessions end in good order, transfers under way are answered by
-    /// `SendFailed` and `OfferAborted`, and no session is accepted until the link's state is up again. Layers without
-    /// sessions have nothing to do: [`Input::Link`] already reported the link down.
+    /// End the sessions of a configured link that an operator disabled. They end in good order, transfers under way are
+    /// answered by `SendFailed` and `OfferAborted`, and no session is accepted until the link's state is up again.
+    /// Layers without sessions have nothing to do: [`Input::Link`] has already reported the link down.
     CloseLink { link: LinkId },
-    /// A link was removed. Before this call returns, `Ready` is withdrawn, every open transmission is answered by
+    /// Remove a link. Before this call returns, `Ready` is withdrawn, every open transmission is answered by
     /// `SendFailed`, every incoming transfer by `OfferAborted`, and `PeerUp` is followed by `PeerDown`; sessions end in
-    /// good order. The layer emits nothing more for the link, whose number may be reused through the layer's own
-    /// `add_span`.
+    /// good order. The layer emits nothing more for the link. Its number may be used again for a link that is added
+    /// later.
     RemoveLink { link: LinkId },
-    /// An offered bundle is stored: acknowledge it.
+    /// Acknowledge an offered bundle, which is stored.
     Accepted { ticket: Ticket },
-    /// An offered bundle is refused: inform the peer.
+    /// Inform the peer that an offered bundle is refused.
     Refused { ticket: Ticket, reason: Refusal },
-    /// Pause an incoming transfer by pushing back on the peer. A few more parts may still be pushed.
+    /// Pause an incoming transfer by pushing back on the peer. The layer may still push a few more parts.
     Hold { ticket: Ticket },
     /// Resume a paused incoming transfer.
     Resume { ticket: Ticket },
-    /// The first bytes of a transfer announced by [`Output::InParts`] are stored, whatever becomes of the rest:
+    /// The first bytes of a transfer that [`Output::InParts`] announced are stored, whatever becomes of the rest:
     /// acknowledgments may cover them.
     Kept {
         ticket: Ticket,
-        /// Bytes of the encoded bundle, from its start.
+        /// Number of these bytes, counted from the start of the encoded bundle.
         bytes: u64,
     },
     /// Memory is scarce: copy received data that waits in the layer out of shared receive buffers ([`Payload::own`]).
@@ -178,7 +180,7 @@ pub enum Input {
     Shutdown,
 }
 impl Input {
-    /// [`Input::Send`] of a bundle entirely in memory that is not aged.
+    /// Makes the [`Input::Send`] of a bundle that is all in memory and does not age.
     pub fn send(link: LinkId, id: SendId, bundle: Payload, reliable: bool) -> Input {
         Input::Send { link, id, total: bundle.len(), part: bundle, reliable, leaving: Leaving::AS_IT_IS }
     }
@@ -191,9 +193,9 @@ impl Input {
 pub enum Output {
     /// Request to one of the layer's sockets.
     Socket(socket::Output),
-    /// Bytes of an arriving bundle. The first part with a ticket begins it, `last` ends it; a small bundle is one part.
-    /// The agent's verdict comes as `Accepted` or `Refused`, possibly before the last part (a refusal then stops the
-    /// transfer).
+    /// Bytes of an arriving bundle. The first part with a ticket begins the bundle, the part with `last` ends it; a
+    /// small bundle is one part. The agent's verdict comes as `Accepted` or `Refused`. A refusal may come before the
+    /// last part and then stops the transfer.
     Offer {
         ticket: Ticket,
         link: LinkId,
@@ -202,38 +204,39 @@ pub enum Output {
         last: bool,
         /// Length of the whole bundle, if the peer announced it.
         total: Option<u64>,
-        /// Whether the verdict is sent to the peer. False for LTP green data, which has no acknowledgment; the agent
-        /// still answers.
+        /// Whether the layer sends the verdict to the peer. False for LTP green data, which has no acknowledgment; the
+        /// agent gives its verdict all the same.
         reliable: bool,
     },
-    /// Announces, before the first part, a peer that regards acknowledged bytes as held here if the transfer breaks.
-    /// The bundle should be stored piecewise while it arrives; [`Input::Kept`] reports the progress.
+    /// Announcement, before a bundle's first part, that the peer regards acknowledged bytes as held here even if the
+    /// transfer breaks. The bundle should be stored in pieces while it arrives; [`Input::Kept`] reports the progress.
     InParts {
         ticket: Ticket,
         link: LinkId,
-        /// Fewest payload bytes worth a fragment of their own.
+        /// Least number of payload bytes that are worth a fragment of their own.
         least: u64,
     },
-    /// An incoming transfer was abandoned (session lost, cancelled). Its parts are worthless; no verdict is expected.
+    /// An incoming transfer was abandoned (session lost, cancelled). No verdict is expected, and only parts that `Kept`
+    /// covered are of use.
     OfferAborted { ticket: Ticket },
-    /// Request for more of a bundle; answered by `SendMore` or `SendBroken`. A range may be requested again, for
+    /// Request for more of a bundle, answered by `SendMore` or `SendBroken`. A range may be requested again, for
     /// retransmission.
     Want {
         link: LinkId,
         id: SendId,
         /// Offset of the range.
         from: u64,
-        /// Length of the range, at most [`WINDOW`], never beyond the end.
+        /// Length of the range, at most [`WINDOW`]; the range never exceeds the bundle.
         len: u64,
     },
-    /// The peer confirmed a bundle, or it left over a protocol without confirmation.
+    /// The peer confirmed a bundle, or the bundle left over a protocol without confirmation.
     Sent { id: SendId, link: LinkId },
-    /// A transfer broke, and the peer keeps the bytes it acknowledged. `SendFailed` follows; only the rest must be sent
-    /// again.
+    /// A transfer broke, and the peer keeps the bytes it acknowledged. `SendFailed` follows; only the rest needs to be
+    /// sent again.
     SentInPart {
         id: SendId,
         link: LinkId,
-        /// Bytes of the encoded bundle kept by the peer, from its start.
+        /// Number of bytes that the peer keeps, counted from the start of the encoded bundle.
         bytes: u64,
     },
     /// A transmission failed; the agent routes the bundle again.
@@ -243,22 +246,22 @@ pub enum Output {
         /// The peer's reason, if it refused.
         refused: Option<Refusal>,
     },
-    /// The link can or cannot take another bundle; initially it cannot. A layer withdraws readiness when its queue
-    /// holds about as much as it can use, so that priorities are decided in the agent.
+    /// Whether the link can take another bundle; initially it cannot. A layer withdraws readiness when its queue holds
+    /// about as much as it can use, so that the agent decides about priorities.
     Ready {
         link: LinkId,
         /// Whether `Send` may follow.
         ready: bool,
     },
-    /// A peer identified itself, on a configured link or on a dynamic one ([`LinkId::is_dynamic`]), which exists from
-    /// now on. Repeated when a peer proves a node ID that it had only claimed.
+    /// A peer identified itself, on a configured link or on a dynamic one ([`LinkId::is_dynamic`]) that exists from now
+    /// on. Repeated when a peer proves a node ID that it had only claimed.
     PeerUp {
         link: LinkId,
-        /// Claimed node ID, as text (TCPCL: SESS_INIT), if given. Anyone can claim any.
+        /// Node ID that the peer claimed, as text (TCPCL: SESS_INIT), if it did. Anyone can claim any.
         claimed: Option<String>,
-        /// Node ID proven by its certificate; never another than the claimed one.
+        /// Node ID that the peer's certificate proves; always the claimed one.
         proven: Option<String>,
-        /// Node of its engine number (LTP), if any.
+        /// Node of the peer's engine number (LTP), if it has one.
         node: Option<NodeId>,
     },
     /// The session with the peer ended; a dynamic link no longer exists.
@@ -267,22 +270,22 @@ pub enum Output {
     Event(Event),
 }
 
-/// Convergence layer. One instance serves all links of a node that use it.
+/// Convergence layer. One instance serves all links of a node that use the layer.
 pub trait ConvergenceLayer: Send {
     /// Processes one input at `now` and pushes the resulting outputs.
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>);
-    /// Latest time of the next [`Input::Wake`]; `None` if no timer runs. O(1).
+    /// Time by which [`Input::Wake`] must follow; `None` if no timer runs. Takes constant time.
     fn next_timeout(&self) -> Option<Instant>;
 }
 
-/// Most layers of one node: their index is 7 bits of a dynamic link number.
+/// Most layers of one node, because a layer's index has 7 bits in the number of a dynamic link.
 pub const LAYERS_MAX: usize = 128;
 
-/// First stream number of a layer (its index in bits 48..62).
+/// First stream number of a layer; the layer's index is in bits 48..62.
 pub const fn stream_base(layer: LayerId) -> u64 {
     (layer.0 as u64) << 48
 }
-/// First dynamic link number of a layer (its index in bits 24..31).
+/// First dynamic link number of a layer; the layer's index is in bits 24..31.
 pub const fn dynamic_link_base(layer: LayerId) -> u32 {
     LinkId::DYNAMIC | ((layer.0 as u32) & 0x7f) << 24
 }

@@ -4,29 +4,29 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-/// Type with a constant empty value, readable before one is allocated.
+/// Type with a constant empty value, which can be read before a value is allocated.
 pub trait Empty: Sized + 'static {
-    /// Constructor argument: a seed, a bound, or nothing.
+    /// Argument of the constructor: a seed, a bound, or nothing.
     type From: Copy;
-    /// Shared empty value, read until an own one exists.
+    /// Empty value that is read until one is allocated.
     const EMPTY: &'static Self;
     /// Allocates a new, empty value.
     fn make(from: Self::From) -> Self;
 }
 
-/// Value that costs a pointer until first borrowed mutably; until then it reads as empty. It is never freed again, so
-/// that a busy part does not allocate repeatedly.
+/// Value that costs no more than a pointer until it is first borrowed mutably; until then it reads as empty. It stays
+/// allocated from then on, so that a busy part does not allocate repeatedly.
 pub struct Lazy<T: Empty> {
     made: Option<Box<T>>,
     from: T::From,
 }
 
 impl<T: Empty> Lazy<T> {
-    /// Empty value, to be allocated from this argument.
+    /// Empty value, to be allocated with this argument when needed.
     pub const fn new(from: T::From) -> Self {
         Lazy { made: None, from }
     }
-    /// The allocated value, if any: for removals, which need not allocate.
+    /// The value if it is allocated; for changes such as removals, which an empty value does not need.
     pub fn made(&mut self) -> Option<&mut T> {
         self.made.as_deref_mut()
     }
@@ -49,7 +49,7 @@ impl<T: Empty> Deref for Lazy<T> {
 impl<T: Empty> DerefMut for Lazy<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // Copied out first: the closure must not borrow `self`.
+        // Copied first, because the closure must not borrow `self`.
         let from = self.from;
         self.made.get_or_insert_with(|| Box::new(T::make(from)))
     }

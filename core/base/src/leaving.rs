@@ -1,48 +1,48 @@
-//! Ageing of an encoded bundle that waits in a layer until its first byte leaves.
+//! Age of an encoded bundle that waits in a layer until its first byte leaves.
 
 use crate::payload::Payload;
 use crate::time::Instant;
 
-/// Rewrites the age in the first bytes of an encoded bundle. Arguments: the bytes, the age they hold, the new age, both
-/// in ms. `None` if they hold no age.
+/// Function that rewrites the age in the first bytes of an encoded bundle. Arguments: the bytes, the age they hold, the
+/// new age, both in ms. Returns `None` if they hold no age.
 pub type Restamp = fn(&Payload, u64, u64) -> Option<Payload>;
 
-/// Departure deadline of a waiting bundle and how it ages until then (RFC 9171 5.4 step 4).
+/// Deadline by which a waiting bundle must leave, and the age it has until then (RFC 9171 5.4 step 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
-    /// Instant at which the bundle was `age_ms` old, the age in its bytes.
+    /// Instant at which the bundle had the age that its bytes hold.
     pub written: Instant,
-    /// Age at `written`, ms.
+    /// Age in the bundle's bytes, ms.
     pub age_ms: u64,
-    /// Instant at which the lifetime ends.
+    /// End of the bundle's lifetime; it does not leave from then on.
     pub expires: Instant,
-    /// Writer of the age; `None` leaves the bytes as they are.
+    /// Function that writes the age; `None`: the bytes stay as they are.
     pub restamp: Option<Restamp>,
 }
 
 impl Leaving {
-    /// Leaves unchanged, however long it waited.
+    /// For a bundle that never expires and leaves unchanged, however long it waited.
     pub const AS_IT_IS: Leaving = Leaving { written: Instant::ZERO, age_ms: 0, expires: Instant::MAX, restamp: None };
 
-    /// Whether the lifetime has ended, so that it must not leave.
+    /// Whether the lifetime has ended, so that the bundle must not leave.
     pub fn is_over(&self, now: Instant) -> bool {
         self.expires <= now
     }
-    /// Writes the age at `now` into the first bytes of the bundle. Returns by how many bytes it grew: a larger age may
-    /// take more bytes, never fewer.
+    /// Writes the age at `now` into the first bytes of the bundle. Returns the number of bytes by which they grew: a
+    /// larger age may take more bytes, never fewer.
     pub fn stamp(&mut self, now: Instant, first: &mut Payload) -> u64 {
         let waited = now.since(self.written).as_millis() as u64;
         // Below a millisecond the age in the bytes is still right.
         let Some(restamp) = self.restamp.filter(|_| waited > 0) else { return 0 };
         let age_ms = self.age_ms.saturating_add(waited);
         let Some(stamped) = restamp(first, self.age_ms, age_ms) else {
-            // Bytes without an age block never get one later: do not search again.
+            // Bytes without an age block never get one later, so they are not searched again.
             self.restamp = None;
             return 0;
         };
         let grown = stamped.len().saturating_sub(first.len());
         *first = stamped;
-        // Keep the fraction of a millisecond that was not written, so that many stamps lose nothing.
+        // The fraction of a millisecond that was not written is kept, so that many stamps lose nothing.
         (self.age_ms, self.written) = (age_ms, self.written + core::time::Duration::from_millis(waited));
         grown
     }

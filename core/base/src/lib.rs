@@ -1,8 +1,8 @@
 //! Shared vocabulary of the engine: time, units, identifiers, payload ropes, events, and the contracts of convergence
 //! layers, stores and policies.
 //!
-//! It contains no protocol, no policy and no I/O; every other crate of the engine builds on it. Read [`layer`] and
-//! [`store`] first: they are the two contracts that hold the engine together.
+//! The crate contains no protocol, no policy and no I/O; every other crate of the engine builds on it. Read [`layer`]
+//! and [`store`] first: they are the two contracts that hold the engine together.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]

@@ -1,11 +1,11 @@
-//! Hash map of the engine, seeded by its creator, so that a run replays and a hostile peer cannot target its buckets.
-//! Never iterate one to decide something: the order is arbitrary.
+//! Hash map of the engine. Its creator seeds it, so that a run can be replayed and a hostile peer cannot target its
+//! buckets. Never iterate over it to decide something: the order is arbitrary.
 
 use foldhash::quality::FixedState;
 
-/// A hash map with a given seed; make it with [`map`].
+/// Hash map with a given seed, made by [`map`].
 pub type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
-/// A hash set with a given seed; make it with [`set`].
+/// Hash set with a given seed, made by [`set`].
 pub type Set<K> = hashbrown::HashSet<K, FixedState>;
 
 /// An empty map whose hashing depends on `seed`.

@@ -1,5 +1,5 @@
-//! A bundle as the engine knows it, independent of its protocol version: facts anyone may read, the payload, and the
-//! blocks around it as bytes that only a codec reads.
+//! A bundle as the engine knows it, independent of its protocol version: facts that any code may read, the payload, and
+//! the blocks around it as bytes that only a codec reads.
 //!
 //! One [`BundleMeta`] is shared by all holders of a bundle in one process and never changes. A [`HopState`] holds the
 //! fields that change from node to node.
@@ -24,7 +24,7 @@ impl Facts {
     pub const NO_FRAGMENT: u32 = 1 << 1;
     /// The application asks for an acknowledgment.
     pub const APP_ACK: u32 = 1 << 2;
-    /// Times are wanted in status reports.
+    /// Status reports should contain times.
     pub const STATUS_TIME: u32 = 1 << 3;
     /// A report of reception is requested.
     pub const REPORT_RECEPTION: u32 = 1 << 4;
@@ -37,7 +37,7 @@ impl Facts {
     /// Mask of all report requests.
     pub const REPORTS: u32 =
         Self::REPORT_RECEPTION | Self::REPORT_FORWARDING | Self::REPORT_DELIVERY | Self::REPORT_DELETION;
-    /// Loss on the way is acceptable (LTP green).
+    /// The bundle may be lost on the way (LTP green).
     pub const UNRELIABLE: u32 = 1 << 8;
     /// A copy should go over every plausible route.
     pub const CRITICAL: u32 = 1 << 9;
@@ -47,9 +47,9 @@ impl Facts {
     pub const HOPS: u32 = 1 << 11;
     /// Custody transfer is requested.
     pub const CUSTODY: u32 = 1 << 12;
-    /// The payload is encrypted, and this node lacks the key.
+    /// The payload is encrypted; cleared if this node is a destination and can decrypt it.
     pub const SEALED: u32 = 1 << 13;
-    /// Mask of the bits a source may set; the others follow from the bundle's content.
+    /// Mask of the requests that applications make and that the primary block carries.
     pub const REQUESTS: u32 = Self::REPORTS | Self::NO_FRAGMENT | Self::APP_ACK | Self::STATUS_TIME;
 
     /// Whether all of `bits` are set.
@@ -58,8 +58,8 @@ impl Facts {
     }
 }
 
-/// Processing that unknown blocks demand (RFC 9171 4.2.4). Blocks to be discarded are gone already: a codec omits them
-/// when it reads.
+/// Processing that unknown blocks or failed security operations demand (RFC 9171 4.2.4). A codec leaves out blocks to
+/// be discarded when it reads, so they need no bit here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Duties(pub u8);
 impl Duties {
@@ -72,7 +72,7 @@ impl Duties {
         self.0 & bits == bits
     }
 
-    /// From this bit up: index in [`Self::SECURITY`] plus one, or 0.
+    /// Lowest bit of a number: 0, or one more than an index in [`Self::SECURITY`].
     const SECURITY_AT: u8 = 4;
     const SECURITY: [DeleteReason; 5] = [
         DeleteReason::MissingSecurity,
@@ -81,15 +81,15 @@ impl Duties {
         DeleteReason::FailedSecurity,
         DeleteReason::ConflictingSecurity,
     ];
-    /// Adds the duty to delete the bundle for a security reason (RFC 9172 11.2); any other reason counts as a failed
-    /// operation.
+    /// Adds the duty to delete the bundle for a security reason (RFC 9172 11.2), replacing an earlier one. A reason
+    /// that is none of these counts as a failed operation.
     #[must_use]
     pub fn with_security(self, reason: DeleteReason) -> Duties {
         // 3: a failed operation, the general case.
         let place = Self::SECURITY.iter().position(|known| *known == reason).unwrap_or(3) as u8;
         Duties(self.0 & 0x0f | (place + 1) << Self::SECURITY_AT)
     }
-    /// Security reason to delete the bundle, if any.
+    /// Security reason for which the bundle must be deleted, if any.
     pub fn security(self) -> Option<DeleteReason> {
         Self::SECURITY.get(usize::from(self.0 >> Self::SECURITY_AT).checked_sub(1)?).copied()
     }
@@ -100,16 +100,16 @@ impl Duties {
 pub struct FragmentInfo {
     /// Offset of the fragment's first byte.
     pub offset: u64,
-    /// Length of the original payload, as claimed. Never allocate from it.
+    /// Length of the original payload, as the fragment claims. Never allocate by it.
     pub total: u64,
 }
 
 /// Fields that most bundles leave at their defaults, boxed to keep [`BundleMeta`] small.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rare {
-    /// Report-to endpoint; null if reports are not wanted.
+    /// Report-to endpoint; null if no reports are wanted.
     pub report_to: EndpointId,
-    /// Position in the original payload, for a fragment.
+    /// Position in the original payload; `None` if the bundle is not a fragment.
     pub fragment: Option<FragmentInfo>,
     /// Ordinal within the priority, higher first (ECOS).
     pub ordinal: u8,
@@ -123,12 +123,12 @@ impl Rare {
     }
 }
 
-/// Immutable part of a bundle, shared by all holders. Made by a codec.
+/// Immutable part of a bundle, shared by all holders and made by a codec.
 #[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub struct BundleMeta {
-    /// [`BundleId::fingerprint_in`] its version. Bundles of the null endpoint have no identity (RFC 9171 4.2.3): never
-    /// compare theirs.
+    /// Identity as a number ([`BundleId::fingerprint_in`] the version). Anonymous bundles have no identity (RFC 9171
+    /// 4.2.3): never compare this field of two of them.
     pub id: u128,
     /// Source endpoint.
     pub source: EndpointId,
@@ -139,11 +139,11 @@ pub struct BundleMeta {
     /// Sequence number of the creation timestamp.
     pub sequence: u64,
     pub lifetime_ms: u64,
-    /// Payload as it arrived: in memory, on disk, or a pattern.
+    /// Payload as it arrived: in memory, on disk, or a fill pattern.
     pub payload: Payload,
     /// Properties and requests ([`Facts`]).
     pub facts: Facts,
-    /// Version of the bundle protocol, which picks the codec.
+    /// Version of the bundle protocol, which selects the codec.
     pub version: u8,
     pub priority: Priority,
     /// Processing that unknown blocks demand ([`Duties`]).
@@ -153,49 +153,51 @@ pub struct BundleMeta {
     /// Fields that most bundles leave at their defaults, boxed to keep [`BundleMeta`] small.
     pub rare: Option<Box<Rare>>,
     /// All bytes before the payload, as received; in versions with blocks after the payload, those too. Only the codec
-    /// of `version` reads it.
+    /// of the version reads them.
     pub head: Box<[u8]>,
-    /// End of the primary block in `head`, so that it can be skipped unparsed; 0: the codec searches.
+    /// Offset of the end of the primary block in `head`, by which the block can be skipped unparsed; 0: the codec
+    /// searches for it.
     pub primary_end: u16,
-    /// Codec state for the bytes after the payload: the payload's CRC, or their length in `head`.
+    /// Codec's knowledge of the bytes after the payload: the payload's CRC, or their length in `head`.
     pub tail: u32,
-    /// Bytes after the payload that are not in `head`.
+    /// Number of bytes after the payload that are not in `head`.
     pub tail_len: u8,
-    /// Digest of the payload by this node's key ([`DigestKey`](crate::DigestKey)), of the decrypted one if this node
-    /// can read it; 0: not computed.
+    /// Digest of the payload under this node's key ([`DigestKey`](crate::DigestKey)), of the plaintext if this node can
+    /// decrypt it; 0: not computed.
     pub digest: u64,
 }
 
 impl BundleMeta {
-    /// Encoded length as received, bytes; a hop may add some.
+    /// Encoded length as received, bytes; forwarding may add some.
     #[inline]
     pub fn size(&self) -> u64 {
         self.head.len() as u64 + self.payload.len() + u64::from(self.tail_len)
     }
-    /// Bytes of the encoded bundle that are not payload.
+    /// Number of bytes of the encoded bundle that are not payload.
     pub fn overhead(&self) -> u64 {
         self.head.len() as u64 + u64::from(self.tail_len)
     }
-    /// Memory of the head and of the endpoint names parsed from it, bytes.
+    /// Bytes of memory for the head and for the endpoint names parsed from it.
     pub fn head_bytes(&self) -> u64 {
         let names = [&self.source, &self.destination, self.report_to()].map(EndpointId::name_bytes);
         self.head.len() as u64 + names.iter().sum::<u64>()
     }
-    /// Node of the destination, as a number.
+    /// Number of the destination's node.
     #[inline]
     pub fn destination_node(&self) -> NodeId {
         self.destination.node()
     }
-    /// Position in the original payload, for a fragment.
+    /// Position in the original payload; `None` if the bundle is not a fragment.
     pub fn fragment(&self) -> Option<FragmentInfo> {
         self.rare.as_ref().and_then(|rare| rare.fragment)
     }
-    /// Report-to endpoint; null if reports are not wanted.
+    /// Report-to endpoint; null if no reports are wanted.
     pub fn report_to(&self) -> &EndpointId {
         const NOWHERE: &EndpointId = &EndpointId::Null;
         self.rare.as_ref().map_or(NOWHERE, |rare| &rare.report_to)
     }
-    /// Whether it has no source and hence no identity: never a duplicate, never copied, never fragmented.
+    /// Whether the bundle has no source and hence no identity: it is never a duplicate, never copied and never
+    /// fragmented.
     #[inline]
     pub fn is_anonymous(&self) -> bool {
         self.source.is_null()
@@ -209,22 +211,23 @@ impl BundleMeta {
     pub fn is_for_group(&self) -> bool {
         !self.destination.is_singleton()
     }
-    /// Whether it may be fragmented (RFC 9171 4.2.3).
+    /// Whether the bundle may be fragmented (RFC 9171 4.2.3).
     // 5050-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.facts.has(Facts::NO_FRAGMENT) && !self.is_anonymous() && self.payload.len() > 1
     }
-    /// Whether all of these reports are requested and possible. Requests of anonymous and administrative bundles are
-    /// void (RFC 9171 4.2.3).
+    /// Whether all of these reports are requested and there is an endpoint to receive them. Requests of anonymous and
+    /// administrative bundles are void (RFC 9171 4.2.3).
     pub fn wants_report(&self, bits: u32) -> bool {
-        // A report about a report could answer back for ever, and one about an anonymous bundle names nobody.
+        // Reports about reports could go back and forth for ever, and a report about an anonymous bundle would name no
+        // bundle.
         self.facts.has(bits) && !self.is_administrative() && !self.is_anonymous() && !self.report_to().is_null()
     }
     /// Creation timestamp, assembled from its two fields.
     pub fn creation(&self) -> CreationTimestamp {
         CreationTimestamp { time: DtnTime(self.created_ms), sequence: self.sequence }
     }
-    /// Full identity, for people and programs.
+    /// Identity with all its fields, for people and programs.
     pub fn identity(&self) -> BundleId {
         BundleId {
             source: self.source.clone(),
@@ -232,12 +235,12 @@ impl BundleMeta {
             fragment: self.fragment().map(|f| (f.offset, self.payload.len())),
         }
     }
-    /// Identity of the original bundle of a fragment; its own for a whole bundle.
+    /// Identity, as a number, of the original bundle of a fragment; for a whole bundle its own.
     pub fn original_id(&self) -> u128 {
-        // Only fragments pay for computing a second fingerprint.
+        // Only for fragments is a second fingerprint computed.
         if self.fragment().is_none() { self.id } else { self.identity().original().fingerprint_in(self.version) }
     }
-    /// Numeric identity, for events.
+    /// Identity in numbers, for events.
     pub fn key(&self) -> BundleKey {
         BundleKey {
             source: self.source.node(),
@@ -249,19 +252,19 @@ impl BundleMeta {
     }
 }
 
-/// A custodian's number of a bundle, so that one signal can cover many (the annex of CCSDS 734.2-B-1 on aggregate
-/// custody signals, and CCSDS 734.6-O-1).
+/// Number that a custodian gave to a bundle, so that one signal can cover many (the annex of CCSDS 734.2-B-1 on
+/// aggregate custody signals, and CCSDS 734.6-O-1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Transfer {
-    /// The custodian's number of the bundle.
+    /// The number itself.
     pub number: u64,
-    /// Counter that assigned the number; 0: a counter per destination.
+    /// Counter that gave the number; 0: the custodian has a counter for each destination.
     pub sequence: u64,
-    /// Type code of its block on the wire, where that is not fixed; read by the codec only.
+    /// Type code of the block with this number on the wire, where it is not fixed; only the codec reads it.
     pub block: u64,
 }
 impl Transfer {
-    /// Counter of nodes that number all bundles with a single one.
+    /// Counter of nodes that use a single counter for all bundles.
     pub const COUNTER: u64 = 1;
 }
 
@@ -279,20 +282,21 @@ pub struct HopCrc {
 /// Part of a bundle that changes from node to node: as received, or as it will leave.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HopState {
-    /// Previous node, if stated; on departure, this node. Null: not stated.
+    /// Previous node, or, in a departing bundle, this node. Null: not stated.
     pub previous: EndpointId,
     /// Age in ms, valid with [`Facts::AGE`].
     pub age_ms: u64,
-    /// Hops so far, valid with [`Facts::HOPS`].
+    /// Number of hops so far, valid with [`Facts::HOPS`].
     pub hops: u8,
     /// Labels of the router and of the congestion control, if present.
     pub labels: Option<[u32; 2]>,
-    /// Current custodian; on departure, the node that takes custody. Null: none, or unchanged.
+    /// Current custodian; in a departing bundle, this node if it has custody. Null: there is none, or the field stays
+    /// as it was.
     pub custodian: EndpointId,
-    /// The custodian's number of the bundle, if it assigned one; on departure only together with a custodian.
+    /// Number that the custodian gave to the bundle, if any; in a departing bundle only together with a custodian.
     pub transfer: Option<Box<Transfer>>,
-    /// Whether a node on the path received it from an unconfigured neighbour (private block 241): later neighbours do
-    /// not vouch for it by forwarding it.
+    /// Whether a node on the path received the bundle from an unauthenticated neighbour (private block 241). Neighbours
+    /// that only forward it do not vouch for it.
     pub unvouched: bool,
     /// CRC type on departure; `None`: added blocks have that of the primary block, and all others their own.
     pub crc: Option<HopCrc>,

@@ -1,8 +1,8 @@
-//! Settings of a node in one table, from which node files and their reload, scenarios in both worlds, references,
-//! schemas and `--help` are derived.
+//! Settings of a node in one table, from which node files and their reload, scenarios for the simulator and the
+//! testbed, references, schemas and `--help` are derived.
 //!
-//! A row holds a field with its default, range and help text. Read [`NodeSettings`] and [`NodeParam`] first. Not in the
-//! table: names, addresses, files, and lists such as links and rules.
+//! A row has a field with its default, range and help text. Read [`NodeSettings`] and [`NodeParam`] first. Names,
+//! addresses, files, and lists such as links and rules are not in the table.
 
 use crate::{
     ClockTrust, CrcType, DataVolume, Duration, LinkCrc, LogFormat, LogLevel, Profile, Setting, Unit, exact_volume,
@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 /// Row of the table: a setting of a node, with access to its field of [`NodeSettings`].
 #[derive(Debug)]
 pub struct NodeParam {
-    /// Key of a node file, with its table: `hop_limit`, `limits.bundles`.
+    /// Key in a node file, with its table: `hop_limit`, `limits.bundles`.
     pub path: &'static str,
-    /// One sentence about its effect.
+    /// One sentence about the setting's effect.
     pub help: &'static str,
     range: Range,
     /// Reads the value; `None` for a setting without a default that was not set.
@@ -28,9 +28,9 @@ pub struct NodeParam {
     follows: Option<fn(&NodeSettings) -> u64>,
     /// Example value for settings without a default.
     example: Option<u64>,
-    /// Whether a running node takes it from a file that it reads again; otherwise it needs a restart.
+    /// Whether a running node applies a new value when it reads its file again; otherwise a restart is needed.
     pub is_live: bool,
-    /// Reason why simulations ignore it; `None` if they obey it.
+    /// Reason why simulations ignore the setting; `None` if they obey it.
     pub unsimulated: Option<&'static str>,
 }
 
@@ -74,41 +74,41 @@ impl NodeParam {
     const fn follows(self, value: fn(&NodeSettings) -> u64) -> Self {
         NodeParam { follows: Some(value), ..self }
     }
-    /// Row of this path.
+    /// Row with this path.
     pub fn named(path: &str) -> Option<&'static NodeParam> {
         params().find(|row| row.path == path)
     }
-    /// Table of a node file that contains it, such as `limits`; empty for the top of the file.
+    /// Table of a node file that contains the setting, such as `limits`; empty for the top of the file.
     pub fn table(&self) -> &'static str {
         self.path.rsplit_once('.').map_or("", |(table, _)| table)
     }
-    /// Key in that table.
+    /// Key of the setting in its table.
     pub fn name(&self) -> &'static str {
         self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
     }
-    /// Fixed default; `None` without one, or if it depends on other settings.
+    /// Fixed default; `None` if there is none or it depends on other settings.
     pub fn default(&self) -> Option<u64> {
         if self.follows.is_some() { None } else { (self.get)(&NodeSettings::default()) }
     }
-    /// The row as an untyped [`Setting`]; without a default it shows the example.
+    /// The row as an untyped [`Setting`]. If it has no default, the example takes its place.
     pub fn setting(&self) -> Setting {
         let Range(unit, min, max) = self.range;
         let default = self.default().or(self.example).unwrap_or(min);
         Setting { name: self.name(), help: self.help, unit, default, min, max }
     }
-    /// The value, if it differs from the default.
+    /// Value of the setting, if it differs from the default.
     pub fn said(&self, settings: &NodeSettings) -> Option<u64> {
         let usual = self.follows.map_or_else(|| self.default(), |follows| Some(follows(settings)));
         (self.get)(settings).filter(|value| Some(*value) != usual)
     }
 }
 
-/// All rows: those of the top of a node file, then table by table.
+/// All rows: first those of the top of a node file, then table by table.
 pub fn params() -> impl Iterator<Item = &'static NodeParam> {
     [TOP, AGENT, STORE, SHARES, MORE_LIMITS, LIMITS, SECURITY, APP, LOG].into_iter().flatten()
 }
 
-/// The rows of one table of a node file; the empty name is the top.
+/// Rows of one table of a node file; the empty name stands for the top.
 pub fn params_of(table: &str) -> impl Iterator<Item = &'static NodeParam> {
     params().filter(move |row| row.table() == table)
 }
@@ -252,7 +252,7 @@ settings! {
         "Longer bundles go to a durable store while they arrive; \"0 B\": none.";
 }
 
-/// Shares of the store, fields of [`Limits`]; their defaults follow from its capacity.
+/// Shares of the store, which are fields of [`Limits`]; their defaults follow from the store's capacity.
 const SHARES: &[NodeParam] = &[
     NodeParam::new(
         "store.strangers",
@@ -283,13 +283,13 @@ const SHARES: &[NodeParam] = &[
     .example(100_000),
 ];
 
-/// Memory of a usual head, bytes; only the excess counts towards [`Limits::head_bytes`].
+/// Usual memory of a bundle's head, bytes; only what exceeds it counts towards [`Limits::head_bytes`].
 pub const SHORT_HEAD_BYTES: u64 = 256;
 
 /// Largest value of a bound.
 const LARGE: u64 = 1 << 50;
 
-/// Bounds that need a conversion or are no field of [`Limits`].
+/// Bounds that need a conversion or are not fields of [`Limits`].
 const MORE_LIMITS: &[NodeParam] = &[
     NodeParam::new(
         "limits.memory",
@@ -367,14 +367,14 @@ settings! {
     format: LogFormat = LogFormat::Text, choice(LogFormat::WORDS), "Lines for people, or JSON.", .unsimulated(NO_LOG);
 }
 
-/// Values that a file gives, by the paths of their rows.
+/// Values that a file gives: path of the row, and value.
 pub type Given = Vec<(&'static str, u64)>;
 
-/// Contradiction between settings: path of one of them, explanation, and suggested remedy.
+/// Contradiction between settings: the path of one of them, an explanation, and a suggested remedy.
 pub type Contradiction = (&'static str, String, &'static str);
 
 impl NodeSettings {
-    /// Applies the values of a file; paths without a row are ignored.
+    /// Applies the values of a file. Paths without a row are ignored.
     pub fn apply(&mut self, given: &[(&'static str, u64)]) {
         for (path, value) in given {
             if let Some(row) = NodeParam::named(path) {
@@ -382,7 +382,7 @@ impl NodeSettings {
             }
         }
     }
-    /// Computes the settings that depend on others, except those given explicitly (`is_said`).
+    /// Computes the settings that depend on others, except those that were given explicitly (`is_said`).
     pub fn settle(&mut self, is_said: impl Fn(&str) -> bool) {
         for row in params().filter(|row| !is_said(row.path)) {
             if let Some(follows) = row.follows {
@@ -390,7 +390,7 @@ impl NodeSettings {
                 (row.set)(self, value);
             }
         }
-        // A bundle that arrives in memory must fit the room for arriving bundles whole.
+        // A bundle that arrives in memory must fit as a whole into the room for arriving bundles.
         if self.longest_in_memory() > self.limits.arriving_bytes {
             self.limits.bundle_bytes = self.limits.bundle_bytes.min(self.limits.arriving_bytes);
         }
@@ -402,7 +402,8 @@ impl NodeSettings {
             longer => self.limits.bundle_bytes.min(longer),
         }
     }
-    /// Contradictions between settings that are not settled yet; `is_said`: whether a path was given explicitly.
+    /// Finds contradictions between settings before [`NodeSettings::settle`]; `is_said`: whether a path was given
+    /// explicitly.
     pub fn contradictions(&self, is_said: impl Fn(&str) -> bool) -> Vec<Contradiction> {
         let mut found: Vec<Contradiction> = Vec::new();
         let capacity = self.store.capacity.bytes();

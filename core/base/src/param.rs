@@ -1,4 +1,4 @@
-//! Parameters of policies: one definition feeds configuration, `--help`, documentation and forms.
+//! Parameters of policies: one definition serves configuration, `--help`, documentation and forms.
 
 use crate::ConfigError;
 use alloc::format;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 pub struct Param {
     /// Key in configuration files, such as `copies`.
     pub name: &'static str,
-    /// One sentence: effect, and reason for the default.
+    /// One sentence about the effect and the reason for the default.
     pub help: &'static str,
     /// Unit of the value ("s", "B", "" for a plain number).
     pub unit: &'static str,
@@ -22,10 +22,11 @@ pub struct Param {
     pub max: f64,
 }
 
-/// Resolves the values of `known`, in order, from `given` or from the defaults. `path` names the section in errors.
+/// Resolves the values of the parameters `known`, in their order, from `given` or the defaults. `path` names the
+/// section in errors.
 ///
 /// # Errors
-/// An unknown name (the hint names the nearest) or a value out of range.
+/// If a name is unknown (the hint suggests a similar one) or a value is out of range.
 pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> Result<Vec<f64>, ConfigError> {
     let mut values: Vec<f64> = known.iter().map(|p| p.default).collect();
     for (name, value) in given {
@@ -40,7 +41,7 @@ pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> R
             return Err(ConfigError { path: format!("{path}.{name}"), expected: "unknown parameter".into(), hint });
         };
         let param = &known[index];
-        // NaN is in no range and is refused here.
+        // NaN is in no range, so it is refused here.
         if !(param.min..=param.max).contains(value) {
             return Err(ConfigError {
                 path: format!("{path}.{name}"),
@@ -55,14 +56,14 @@ pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> R
     Ok(values)
 }
 
-/// Candidate most similar to `name`, if any is similar enough for a `hint: did you mean`.
+/// Candidate most similar to `name`; `None` if none is similar enough for "did you mean".
 pub fn nearest_name<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // One edit, and one more for every three characters of the candidate: short keys are rarely alike.
+    // Allowed are one edit, and one more for every three characters of the candidate: short keys are rarely alike.
     let close = |(distance, candidate): &(usize, &str)| *distance <= 1 + candidate.chars().count().min(9) / 3;
     candidates.map(|c| (edit_distance(name, c), c)).filter(close).min_by_key(|(d, _)| *d).map(|(_, c)| c)
 }
 
-/// Levenshtein distance of the first 64 characters.
+/// Levenshtein distance of two words, of which at most 64 characters count.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     // One row of the distance matrix suffices (Wagner and Fischer, 1974).

@@ -1,10 +1,10 @@
-//! Matching of endpoint IDs against patterns of routes and security rules.
+//! Matching of endpoint IDs against patterns of settings, routes and security rules.
 
 use crate::eid::EndpointId;
 use alloc::string::ToString;
 
-/// Specificity with which a pattern ([`EndpointId::is_pattern`]) matches an endpoint, larger is more specific; `None`
-/// if it does not match. `text` is the endpoint ID as text.
+/// Specificity with which a pattern ([`EndpointId::is_pattern`]) matches an endpoint, a larger number being more
+/// specific; `None` if it does not match. `text` is the endpoint ID as text.
 pub fn pattern_rank(pattern: &str, endpoint: &EndpointId, text: &str) -> Option<usize> {
     if pattern == "*" {
         return Some(0);

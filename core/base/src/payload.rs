@@ -1,18 +1,19 @@
-//! Payload ropes: bytes in memory, extents on disk, or patterns known only by seed and length.
+//! Payloads as ropes: sequences of bytes in memory, extents on disk, or patterns known only by seed and length.
 
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
-/// Position in a store's record. It stays valid while the record lives, wherever compaction moves it.
+/// Position in a record of the store. It stays valid as long as the record exists, wherever compaction moves the
+/// record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Extent {
     /// Number of a bundle ([`crate::BundleHandle`]), or [`Extent::SPILL`] plus the number of a spill.
     pub record: u64,
-    /// Offset in the record's own bytes.
+    /// Offset in the record's bytes.
     pub offset: u64,
 }
 impl Extent {
-    /// Bit set in the record number of a spill.
+    /// Bit that is set in the record number of a spill.
     pub const SPILL: u64 = 1 << 63;
 }
 
@@ -28,7 +29,7 @@ pub enum Chunk {
         /// Length in bytes.
         len: u64,
     },
-    /// Bytes computed from a seed ([`fill_byte`]): the length-only payload of simulations.
+    /// Bytes computed from a seed ([`fill_byte`]): the payload of simulations, of which only the length matters.
     Fill {
         /// Seed of the pattern.
         seed: u64,
@@ -59,7 +60,7 @@ impl Chunk {
             Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + start, len },
         }
     }
-    /// Whether two chunks of equal length, neither on disk, hold the same bytes.
+    /// Whether two chunks of equal length hold the same bytes; false if one is on disk.
     fn is_same(&self, other: &Chunk) -> bool {
         match (self, other) {
             (Chunk::Bytes(a), Chunk::Bytes(b)) => a == b,
@@ -71,7 +72,7 @@ impl Chunk {
             _ => false,
         }
     }
-    /// Appends `next` if it continues this chunk's range; otherwise returns it.
+    /// Appends `next` if it continues this chunk's extent or pattern; otherwise returns it.
     fn extend(&mut self, next: Chunk) -> Option<Chunk> {
         match (&mut *self, &next) {
             (Chunk::Fill { seed, offset, len }, Chunk::Fill { seed: s, offset: o, len: l })
@@ -93,24 +94,24 @@ impl Chunk {
 
 /// Byte at `position` of the pattern `seed`.
 pub fn fill_byte(seed: u64, position: u64) -> u8 {
-    // One multiplication for each eight bytes: any byte is computed without those before it.
+    // One multiplication serves eight bytes, and any byte is computed without those before it.
     let x = (position / 8).wrapping_add(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (x ^ (x >> 29)).to_le_bytes()[(position % 8) as usize]
 }
 
-/// Pieces shorter than this, in bytes, are joined by [`Payload::gather`].
+/// Length below which [`Payload::gather`] joins pieces, bytes.
 const SHORT: u64 = 4096;
 /// Largest allocation of [`Payload::own`], bytes.
 const OWN_PIECE: u64 = 1 << 20;
 
-/// Rope of chunks. Split, join and slice cost one step per chunk; cloning shares the bytes.
+/// Rope of chunks. To split, join or slice it costs one step per chunk; cloning shares the bytes.
 #[derive(Clone, Default, Debug)]
 pub struct Payload {
     chunks: Chunks,
     len: u64,
 }
 
-/// Chunks of a rope. Most ropes have one, which needs no allocation.
+/// Chunks of a rope. Most ropes have one chunk, which needs no allocation.
 #[derive(Clone, Default, Debug)]
 enum Chunks {
     #[default]
@@ -150,19 +151,19 @@ impl Payload {
             Chunks::Many(chunks) => chunks,
         }
     }
-    /// Bytes held in memory, without stored and pattern chunks.
+    /// Number of bytes in memory, without stored and pattern chunks.
     pub fn resident_len(&self) -> u64 {
         self.chunks().iter().map(|c| if let Chunk::Bytes(b) = c { b.len() as u64 } else { 0 }).sum()
     }
-    /// Whether part of it is on disk and must be loaded before use.
+    /// Whether part of the rope is on disk and must be loaded before use.
     pub fn is_stored(&self) -> bool {
         self.chunks().iter().any(|c| matches!(c, Chunk::Stored { .. }))
     }
-    /// Whether part of it is a fill pattern.
+    /// Whether part of the rope is a fill pattern.
     pub fn is_fill(&self) -> bool {
         self.chunks().iter().any(|c| matches!(c, Chunk::Fill { .. }))
     }
-    /// Appends a chunk, merging it with the last one if contiguous.
+    /// Appends a chunk; it is merged with the last one if it continues that one's extent or pattern.
     pub fn push(&mut self, chunk: Chunk) {
         if chunk.is_empty() {
             return;
@@ -200,10 +201,10 @@ impl Payload {
             Chunks::Many(chunks) => chunks.into_iter().for_each(|c| self.push(c)),
         }
     }
-    /// Appends another rope, copying short pieces in memory into one. Many of them then cost little more than they
-    /// hold, and do not pin the large buffers they came in.
+    /// Appends another rope; short pieces in memory are copied into one. So many short pieces cost little more than
+    /// their bytes, and do not keep the large buffers alive that they came in.
     pub fn gather(&mut self, other: Payload) {
-        // Copying a long piece costs more than another chunk does.
+        // Copying a long piece would cost more than another chunk does.
         if other.len() >= SHORT || other.resident_len() < other.len() {
             return self.append(other);
         }
@@ -228,7 +229,7 @@ impl Payload {
         }
         Some(last)
     }
-    /// Sub-rope `start .. start + len`, truncated at the end of the rope.
+    /// Part of the rope, `start .. start + len`, cut off at the end of the rope.
     pub fn slice(&self, start: u64, len: u64) -> Payload {
         let mut out = Payload::new();
         let end = start.saturating_add(len).min(self.len);
@@ -239,7 +240,7 @@ impl Payload {
                 out.push(chunk.slice(from - at, to - from));
             }
             at += chunk.len();
-            // A slice costs steps up to its own end, not up to the end of the rope.
+            // The chunks behind the slice need no step.
             if at >= end {
                 break;
             }
@@ -252,8 +253,8 @@ impl Payload {
         *self = self.slice(at, u64::MAX);
         head
     }
-    /// Copies up to `out.len()` bytes from `start` and returns the count. Stops at a stored chunk, whose bytes are not
-    /// in memory.
+    /// Copies up to `out.len()` bytes, beginning at `start`, and returns their number. Stops at a stored chunk, whose
+    /// bytes are not in memory.
     pub fn copy_to(&self, start: u64, out: &mut [u8]) -> usize {
         let mut done = 0usize;
         let mut at = 0u64;
@@ -283,8 +284,8 @@ impl Payload {
         }
         done
     }
-    /// Whole rope as one contiguous `Bytes`: free for a single chunk in memory, a copy otherwise. `None` if part of it
-    /// is on disk.
+    /// Whole rope as one contiguous `Bytes`: without a copy if it is a single chunk in memory. `None` if part of it is
+    /// on disk.
     pub fn to_bytes(&self) -> Option<Bytes> {
         match self.chunks() {
             [] => Some(Bytes::new()),
@@ -299,8 +300,8 @@ impl Payload {
             }
         }
     }
-    /// Copies bytes in memory to allocations of their own and so releases shared buffers (such as a read buffer of
-    /// which this is a small part). Stored and pattern chunks stay as they are.
+    /// Copies the bytes in memory to allocations of their own, so that shared buffers (such as a read buffer of which
+    /// this is a small part) are released. Stored and pattern chunks stay as they are.
     #[must_use]
     pub fn own(&self) -> Payload {
         let mut out = Payload::new();
@@ -322,7 +323,7 @@ impl Payload {
                         }
                     }
                 }
-                // The copied run ends before a chunk that is not in memory.
+                // The copied bytes before a chunk that is not in memory are complete.
                 other => {
                     out.push_bytes(core::mem::take(&mut run).freeze());
                     out.push(other.clone());
@@ -332,7 +333,7 @@ impl Payload {
         out.push_bytes(run.freeze());
         out
     }
-    /// Whether two ropes hold the same bytes; `None` if some are not in memory.
+    /// Whether two ropes hold the same bytes; `None` if their lengths are equal but some bytes are not in memory.
     pub fn same(&self, other: &Payload) -> Option<bool> {
         if self.len != other.len {
             return Some(false);
@@ -341,8 +342,8 @@ impl Payload {
             return None;
         }
         let (mut ours, mut theirs) = (self.chunks().iter(), other.chunks().iter());
-        // Chunk boundaries differ: compare the common prefix of the current chunks, and keep the rest of the longer
-        // one.
+        // Chunk boundaries may differ: the common length of the current chunks is compared, and the rest of the longer
+        // one is kept.
         let (mut a, mut b): (Option<Chunk>, Option<Chunk>) = (None, None);
         loop {
             let (Some(one), Some(two)) =
@@ -358,7 +359,7 @@ impl Payload {
             b = Some(two.slice(len, two.len() - len)).filter(|rest| !rest.is_empty());
         }
     }
-    /// Cursor for small fields and sub-ropes.
+    /// Reader at the start of the rope.
     pub fn reader(&self) -> PayloadReader<'_> {
         PayloadReader { payload: self, chunk: 0, inside: 0, position: 0 }
     }
@@ -382,12 +383,12 @@ impl From<&'static [u8]> for Payload {
     }
 }
 impl PartialEq for Payload {
-    /// Compares content; a stored rope equals only the same extents.
+    /// Compares the bytes; ropes that are partly on disk are equal only if their chunks are.
     fn eq(&self, other: &Payload) -> bool {
         if self.len != other.len {
             return false;
         }
-        // Equal chunks need no look at their bytes, which may be on disk.
+        // Bytes of equal chunks need not be compared; they may be on disk.
         if self.chunks() == other.chunks() {
             return true;
         }
@@ -399,7 +400,7 @@ impl PartialEq for Payload {
 }
 impl Eq for Payload {}
 
-/// Cursor over a rope: small reads copy, large ones share.
+/// Cursor over a rope: small reads copy bytes, large ones share them.
 #[derive(Clone)]
 pub struct PayloadReader<'a> {
     payload: &'a Payload,
@@ -408,15 +409,15 @@ pub struct PayloadReader<'a> {
     position: u64,
 }
 impl PayloadReader<'_> {
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub fn position(&self) -> u64 {
         self.position
     }
-    /// Bytes not read yet.
+    /// Number of bytes not read yet.
     pub fn remaining(&self) -> u64 {
         self.payload.len - self.position
     }
-    /// Reads one byte; `None` at the end or on disk.
+    /// Reads one byte; `None` at the end, or if the byte is on disk.
     #[inline]
     pub fn read_u8(&mut self) -> Option<u8> {
         let chunk = self.payload.chunks().get(self.chunk)?;
@@ -432,7 +433,7 @@ impl PayloadReader<'_> {
         }
         Some(byte)
     }
-    /// Fills `out`, or reads nothing and returns false.
+    /// Fills `out` with the next bytes. Returns false, and reads nothing, if fewer are left or some are on disk.
     #[inline]
     pub fn read_exact(&mut self, out: &mut [u8]) -> bool {
         // Most fields lie in one piece of memory.
@@ -452,7 +453,7 @@ impl PayloadReader<'_> {
             match self.read_u8() {
                 Some(b) => *byte = b,
                 None => {
-                    // Nothing was read: the cursor stays before the field.
+                    // Nothing counts as read: the cursor stays before the field.
                     *self = before;
                     return false;
                 }
@@ -460,7 +461,7 @@ impl PayloadReader<'_> {
         }
         true
     }
-    /// Skips up to `n` bytes.
+    /// Skips `n` bytes, or all that are left.
     pub fn skip(&mut self, n: u64) {
         let mut left = n.min(self.remaining());
         self.position += left;
@@ -475,7 +476,7 @@ impl PayloadReader<'_> {
             }
         }
     }
-    /// Takes the next `n` bytes as a shared sub-rope; `None` if fewer are left.
+    /// Takes the next `n` bytes as a rope that shares them; `None` if fewer are left.
     pub fn take(&mut self, n: u64) -> Option<Payload> {
         if self.remaining() < n {
             return None;
@@ -491,7 +492,7 @@ impl PayloadReader<'_> {
         }
         Some(out)
     }
-    /// Rest of the current chunk if in memory, for parsers that want a plain slice.
+    /// Rest of the current chunk, for parsers that need a plain slice; empty if the chunk is not in memory.
     #[inline]
     pub fn contiguous(&self) -> &[u8] {
         match self.payload.chunks().get(self.chunk) {

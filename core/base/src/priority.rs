@@ -14,11 +14,11 @@ pub enum Priority {
 impl Priority {
     /// All classes, lowest first.
     pub const ALL: [Priority; 3] = [Priority::Bulk, Priority::Normal, Priority::Expedited];
-    /// Number 0, 1 or 2, as in BPv6 and ION's QoS block.
+    /// Number of the class: 0, 1 or 2, as in BPv6 and ION's QoS block.
     pub const fn number(self) -> u8 {
         self as u8
     }
-    /// Class of a number; numbers above 2 count as expedited.
+    /// Class with this number; numbers above 2 count as expedited.
     pub const fn from_number(number: u8) -> Priority {
         match number {
             0 => Priority::Bulk,

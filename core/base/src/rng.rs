@@ -1,4 +1,5 @@
-//! The only source of randomness: xoshiro256++ (Blackman and Vigna, 2019), seeded by the driver. Never use it for keys.
+//! The engine's only source of randomness: xoshiro256++ (Blackman and Vigna, 2019), seeded by the driver. Never use it
+//! for keys of cryptography.
 
 /// Deterministic random number generator.
 #[derive(Clone, Debug)]
@@ -10,7 +11,7 @@ impl Rng {
     /// Creates a generator whose sequence follows from `seed` (expanded by SplitMix64).
     pub fn new(seed: u64) -> Self {
         let mut x = seed;
-        // Never all zeros, the one state xoshiro cannot leave: SplitMix64 gives zero for one input only.
+        // The state is never all zeros, which xoshiro could not leave: SplitMix64 gives zero for one input only.
         let state = core::array::from_fn(|_| {
             x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let mut z = x;
@@ -20,10 +21,10 @@ impl Rng {
         });
         Rng { state }
     }
-    /// Creates an independent generator for a numbered part of the same run: the same `stream` always gives the same
-    /// sequence, whatever else was drawn.
+    /// Creates an independent generator for one part of a run: the same `seed` and `stream` always give the same
+    /// sequence, whatever other parts draw.
     pub fn stream(seed: u64, stream: u64) -> Self {
-        // Stream numbers are small: spread them over all bits, away from those of nearby seeds.
+        // Stream numbers are small: they are spread over all bits, away from the states of nearby seeds.
         Rng::new(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29))
     }
     /// Draws 64 random bits.
@@ -41,7 +42,7 @@ impl Rng {
     }
     /// Draws uniformly from `0..bound` (0 if `bound` is 0), with a bias below 2^-64.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Multiplication instead of a remainder (Lemire 2019): no division.
+        // Multiplication takes the place of a division (Lemire 2019).
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
     /// Draws uniformly from [0, 1).

@@ -1,5 +1,5 @@
-//! Self-delimiting numeric values (SDNV, RFC 6256): seven bits per byte, most significant first, the top bit set on all
-//! bytes but the last.
+//! Self-delimiting numeric values (SDNV, RFC 6256): seven bits per byte, most significant first; the top bit is set in
+//! all bytes but the last.
 
 /// Longest encoding of a 64-bit value, bytes.
 pub const LEN_MAX: usize = 10;
@@ -9,8 +9,8 @@ pub const fn len(value: u64) -> usize {
     ((64 - (value | 1).leading_zeros()) as usize).div_ceil(7)
 }
 
-/// Encodes `value` at the front of `out` and returns its length. If `out` is shorter than [`len`] of the value, nothing
-/// is written and 0 returned.
+/// Encodes `value` at the front of `out` and returns the number of bytes written. If `out` is too short, nothing is
+/// written and 0 is returned.
 // 5326-2-3, 5050-4.1-1, 5050-4.1-2
 pub fn encode(value: u64, out: &mut [u8]) -> usize {
     let length = len(value);
@@ -28,12 +28,12 @@ pub fn encode(value: u64, out: &mut [u8]) -> usize {
 pub enum Error {
     /// The input ends within the value.
     Truncated,
-    /// The value needs more than 64 bits, or more than [`LEN_MAX`] bytes.
+    /// The value needs more than 64 bits, or its encoding more than [`LEN_MAX`] bytes.
     TooLarge,
 }
 
-/// Decodes a value from the front of `bytes`; returns it and its encoded length. Leading zero groups are accepted (RFC
-/// 6256 does not forbid them) as long as the whole fits [`LEN_MAX`] bytes.
+/// Decodes a value from the front of `bytes`; returns the value and the length of its encoding. Leading zero groups are
+/// accepted (RFC 6256 does not forbid them) as long as the encoding has at most [`LEN_MAX`] bytes.
 // 5050-4.1-1
 pub fn decode(bytes: &[u8]) -> Result<(u64, usize), Error> {
     // Most values of real headers take one or two bytes.
@@ -44,7 +44,7 @@ pub fn decode(bytes: &[u8]) -> Result<(u64, usize), Error> {
     }
     let mut value = 0u64;
     for (i, byte) in bytes.iter().take(LEN_MAX).enumerate() {
-        // Seven more bits would not fit into 64.
+        // Seven more bits would exceed 64.
         if value >> 57 != 0 {
             return Err(Error::TooLarge);
         }

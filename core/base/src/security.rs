@@ -6,7 +6,7 @@ use core::fmt;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Secret key: wiped when dropped, never printed.
+/// Secret key. It is wiped from memory when dropped, and never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 impl Secret {
@@ -14,13 +14,13 @@ impl Secret {
     pub fn new(bytes: Vec<u8>) -> Secret {
         Secret(Zeroizing::new(bytes))
     }
-    /// Key bytes, in clear.
+    /// Bytes of the key, in clear.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
-    /// Fingerprint that distinguishes keys and reveals nothing about them.
+    /// Fingerprint that distinguishes keys without revealing them.
     pub fn fingerprint(&self) -> u64 {
-        // A prefix of its own: the fingerprint equals no other hash of the key.
+        // With this prefix the fingerprint equals no other hash of the key.
         let hash = Sha256::new().chain_update(b"farlink key fingerprint").chain_update(self.bytes()).finalize();
         hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
@@ -36,10 +36,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Role of a node for the operations of a rule (RFC 9172 1.4).
+/// Role of a node in the security operations of a rule (RFC 9172 1.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// Adds operations, to bundles created here and to passing ones that lack them.
+    /// Adds operations to bundles created here, and to passing bundles that lack them.
     Source,
     /// Checks operations and leaves them in the bundle.
     Verifier,
@@ -78,8 +78,8 @@ pub const CHANGING: [u64; 4] = [6, 7, 10, 240];
 /// Types of security blocks (BIB, BCB), which no rule may target.
 pub const SECURITY: [u64; 2] = [11, 12];
 
-/// Security rule. Of several rules for the same service, target and side (source, or verifier and acceptor), the first
-/// that matches a bundle applies.
+/// Security rule. Of several rules for the same service and target, the first that matches a bundle applies; rules of
+/// sources count apart from those of verifiers and acceptors.
 #[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
@@ -93,19 +93,19 @@ pub struct Rule {
     pub targets: Vec<u64>,
     /// Name of the key in the node's key ring.
     pub key: String,
-    /// Source only: whether each block gets a fresh key, wrapped with the named one.
+    /// For sources: whether each block gets a fresh key, which is wrapped with the named one.
     pub wrap: bool,
-    /// Source only: bits of the hash, 256, 384 or 512.
+    /// For sources: bits of the hash, 256, 384 or 512.
     pub sha_bits: u16,
-    /// Source with `wrap` only: bits of the cipher's keys, 128 or 256.
+    /// For sources with `wrap`: bits of the cipher's keys, 128 or 256.
     pub aes_bits: u16,
-    /// Source only: scope flags (RFC 9173 3.3.3): 1 primary block, 2 the target's header, 4 the security block's
-    /// header.
+    /// For sources: scope flags (RFC 9173 3.3.3), the sum of 1 for the primary block, 2 for the target's header and 4
+    /// for the security block's header.
     pub scope: u8,
-    /// Verifier or acceptor only: whether a missing operation deletes the bundle (or drops the block, for other
-    /// targets).
+    /// For verifiers and acceptors: whether operations must be there. A bundle whose payload or primary block lacks one
+    /// is deleted; any other block that lacks one is dropped.
     pub required: bool,
-    /// Verifier or acceptor of required integrity only: whether fragments pass, which cannot be checked before
+    /// For verifiers and acceptors of required integrity: whether fragments pass, which cannot be checked before
     /// reassembly.
     pub fragments: bool,
 }

@@ -1,4 +1,4 @@
-//! Settings of layers: one table next to the code that obeys them feeds node files, scenarios, simulator, testbed,
+//! Settings of layers: one table beside the code that obeys them serves node files, scenarios, simulator, testbed,
 //! references and forms.
 
 use crate::{DataVolume, Duration, parse_duration};
@@ -15,26 +15,26 @@ pub enum Unit {
     Bytes,
     /// Nanoseconds, written as a duration: `"200 ms"`.
     Nanoseconds,
-    /// Nanoseconds with a sign, as the bits of an `i64`: `"-1 h"`. Every value is in its range.
+    /// Nanoseconds with a sign, kept as the bits of an `i64`: `"-1 h"`. Any value is in range.
     Offset,
     /// 0 or 1, written `false` or `true`.
     Flag,
-    /// Index of a word in this list, written as the word: `"forbid"`.
+    /// Index in this list of words, written as the word: `"forbid"`.
     Choice(&'static [&'static str]),
 }
 impl Unit {
-    /// Whether files write it in quotes.
+    /// Whether files write values of this unit in quotes.
     pub const fn is_quoted(self) -> bool {
         !matches!(self, Unit::Count | Unit::Flag)
     }
 }
 
-/// Setting as files, references and forms know it, without the type of its configuration.
+/// Setting as files, references and forms know it, independent of the configuration that has it as a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
     /// Key in configuration files.
     pub name: &'static str,
-    /// One sentence about its effect.
+    /// One sentence about the setting's effect.
     pub help: &'static str,
     /// Unit of the value.
     pub unit: Unit,
@@ -46,13 +46,13 @@ pub struct Setting {
     pub max: u64,
 }
 
-/// Row of a layer's parameter table: a [`Setting`] with access to the layer's configuration `C`. Its default is that of
-/// `C`, or of the kind of `C` a layer begins with.
+/// Row of a layer's table: a [`Setting`] with access to its field in the layer's configuration `C`. The field's value
+/// in `C::default()`, or in another given configuration, is the setting's default.
 #[derive(Debug)]
 pub struct LayerParam<C: 'static> {
     /// Key in configuration files.
     pub name: &'static str,
-    /// One sentence about its effect.
+    /// One sentence about the setting's effect.
     pub help: &'static str,
     /// Unit of the value.
     pub unit: Unit,
@@ -67,32 +67,32 @@ pub struct LayerParam<C: 'static> {
 }
 
 impl<C> LayerParam<C> {
-    /// Untyped setting, with the default of `C`.
+    /// The row as a [`Setting`], with the default of `C`.
     pub fn setting(&self) -> Setting
     where
         C: Default,
     {
         self.setting_of(&C::default())
     }
-    /// Untyped setting, with the default taken from this configuration.
+    /// The row as a [`Setting`], with its value in `defaults` as default.
     pub fn setting_of(&self, defaults: &C) -> Setting {
         let LayerParam { name, help, unit, min, max, .. } = *self;
         Setting { name, help, unit, default: (self.get)(defaults), min, max }
     }
 }
 
-/// Settings of a table, in order.
+/// Settings of a table in order, with the defaults of `C`.
 pub fn settings<C: Default>(table: &[LayerParam<C>]) -> Vec<Setting> {
     settings_of(table, &C::default())
 }
 
-/// Settings of a table, with the defaults of this configuration.
+/// Settings of a table in order, with their values in `defaults` as defaults.
 pub fn settings_of<C>(table: &[LayerParam<C>], defaults: &C) -> Vec<Setting> {
     table.iter().map(|row| row.setting_of(defaults)).collect()
 }
 
-/// Applies values to a configuration. Unknown names and values out of range are ignored: the file reader has already
-/// reported them.
+/// Applies values to a configuration. Unknown names and values out of range are ignored, since the reader of the file
+/// has reported them.
 pub fn apply_settings<C>(table: &[LayerParam<C>], config: &mut C, values: &[(&str, u64)]) {
     for (name, value) in values {
         let known = table.iter().find(|row| row.name == *name && (row.min..=row.max).contains(value));
@@ -117,15 +117,15 @@ impl Setting {
             Unit::Choice(words) => words.get(value as usize).map_or_else(|| value.to_string(), |w| (*w).to_string()),
         }
     }
-    /// Formats a value as TOML, quoted if its unit requires it.
+    /// Formats a value as TOML, in quotes if its unit requires them.
     pub fn in_toml(&self, value: u64) -> String {
         let text = self.text(value);
         if self.unit.is_quoted() { format!("\"{text}\"") } else { text }
     }
-    /// Parses a value: the inverse of [`Setting::text`], for any notation of the unit.
+    /// Parses a value in any notation of its unit: the inverse of [`Setting::text`].
     ///
     /// # Errors
-    /// The text is malformed or the value out of range.
+    /// If the text is malformed or the value out of range.
     pub fn parse(&self, text: &str) -> Result<u64, String> {
         let value = match self.unit {
             Unit::Count => text.parse().map_err(|_| format!("`{text}` is not a whole number"))?,
@@ -145,7 +145,7 @@ impl Setting {
     /// Checks that a value is in the range.
     ///
     /// # Errors
-    /// The value is out of range; the message names the range.
+    /// If the value is out of range; the message names the range.
     pub fn check(&self, value: u64) -> Result<(), String> {
         if (self.min..=self.max).contains(&value) {
             return Ok(());
@@ -155,10 +155,10 @@ impl Setting {
     }
 }
 
-/// Signed duration in nanoseconds; positive without a sign.
+/// Parses a signed duration into nanoseconds; without a sign it is positive.
 ///
 /// # Errors
-/// The text is malformed or out of range.
+/// If the text is malformed or the duration exceeds 292 years.
 pub fn parse_offset(text: &str) -> Result<i64, String> {
     let text = text.trim();
     let (sign, rest) = match text.strip_prefix('-') {
@@ -169,12 +169,12 @@ pub fn parse_offset(text: &str) -> Result<i64, String> {
     length.map(|length| sign * length).map_err(|_| format!("`{text}` is longer than 292 years"))
 }
 
-/// Duration in nanoseconds, saturating.
+/// Converts a duration to nanoseconds, at most `u64::MAX`.
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Formats a duration in the largest unit that is exact.
+/// Formats a duration in the largest unit in which it is a whole number.
 pub fn exact_duration(duration: Duration) -> String {
     let ns = duration.as_nanos();
     let units: [(u128, &str); 5] =
@@ -186,7 +186,7 @@ pub fn exact_duration(duration: Duration) -> String {
     }
 }
 
-/// Formats a number of bytes in the largest unit that is exact.
+/// Formats a number of bytes in the largest unit in which it is a whole number.
 pub fn exact_volume(bytes: u64) -> String {
     let units: [(u64, &str); 6] =
         [(1 << 30, "GiB"), (1_000_000_000, "GB"), (1 << 20, "MiB"), (1_000_000, "MB"), (1 << 10, "KiB"), (1000, "kB")];

@@ -1,4 +1,5 @@
-//! Sinks for results: state machines push into a sink passed by the caller of `handle` and are never polled.
+//! Sinks for results: state machines push their results into a sink that the caller of `handle` passes; they are never
+//! polled.
 
 use crate::event::EventClass;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use alloc::vec::Vec;
 pub trait Sink<T> {
     /// Accepts one result.
     fn push(&mut self, value: T);
-    /// Whether events of this class are wanted; others need not be built.
+    /// Whether events of this class are wanted; others need not be made.
     fn wants(&self, class: EventClass) -> bool {
         let _ = class;
         true

@@ -1,5 +1,5 @@
-//! Contract between a layer and its sockets: events and requests, passed between driver and stack (with the layer's
-//! number) and between the stack and that layer.
+//! Contract between a layer and its sockets: events and requests. Driver and stack pass them with the layer's number,
+//! the stack passes them to and from that layer.
 
 use crate::id::{LinkId, StreamId};
 use crate::layer::{DatagramBatch, Destination};
@@ -18,15 +18,15 @@ pub enum Input {
         from: SocketAddr,
         train: DatagramBatch,
     },
-    /// A stream opened: one requested with [`Output::Connect`], or one accepted from a peer.
+    /// A stream opened: either one requested with [`Output::Connect`], or one that a peer opened.
     Opened {
         stream: StreamId,
         /// Address of the peer.
         from: SocketAddr,
     },
-    /// Addresses of a configured link's peer: all resolved ones; for datagrams, the one they are sent to. Traffic in
-    /// the peer's name from other hosts is ignored. Sent before the first session and on every change; a link without
-    /// this event has no address.
+    /// Addresses of a configured link's peer: all that were resolved; for datagrams, the one they are sent to. Traffic
+    /// in the peer's name from other hosts is ignored. Sent before the first session and on every change; a link for
+    /// which this never came has no address.
     Located {
         link: LinkId,
         /// Resolved addresses; empty while the name does not resolve.
@@ -34,30 +34,30 @@ pub enum Input {
     },
     /// Bytes arrived on a stream, in order.
     Data { stream: StreamId, data: Payload },
-    /// Room of a stream, in total; [`Output::Write`] never exceeds it.
+    /// Total room of a stream, which [`Output::Write`] never exceeds.
     Writable {
         stream: StreamId,
-        /// Bytes accepted now (replaces the previous value).
+        /// Number of bytes accepted now; replaces the previous value.
         room: u64,
     },
-    /// Bytes of a stream acknowledged by the peer's host, counted since it opened; the peer's application need not have
-    /// read them. Sent for streams with [`Output::Confirm`] on every increase, never after [`Input::Closed`].
+    /// Number of bytes of a stream that the peer's host has acknowledged since the stream opened; the peer's
+    /// application need not have read them. Sent for streams with [`Output::Confirm`] on every increase, never after
+    /// [`Input::Closed`].
     Confirmed { stream: StreamId, bytes: u64 },
     /// A stream ended, or could not be opened. After an orderly end the peer sends nothing more but may still read:
-    /// written bytes leave until [`Output::Close`]. After an error the stream is gone.
+    /// bytes that were written leave until [`Output::Close`]. After an error the stream is gone.
     Closed {
         stream: StreamId,
-        /// Whether it failed (reset, refused, timed out) instead of ending in order.
+        /// Whether the stream failed (reset, refused, timed out) instead of ending in order.
         error: bool,
     },
-    /// The TLS handshake of [`Output::StartTls`] succeeded: from now on, bytes of this stream are the plaintext. A
+    /// The TLS handshake of [`Output::StartTls`] succeeded: from now on, the bytes of this stream are plaintext. A
     /// failed handshake closes the stream ([`Input::Closed`]).
     Secured {
         stream: StreamId,
-        /// Node IDs proven by the peer's certificate, as text, possibly several; empty if the certificate names no
-        /// node.
+        /// Node IDs that the peer's certificate proves, as text; empty if the certificate names no node.
         proven: Vec<String>,
-        /// Whether the certificate names no node and a host other than the peer's.
+        /// Whether the certificate names no node, and a host other than the peer's.
         contradicts: bool,
     },
 }
@@ -75,29 +75,29 @@ pub enum Output {
     /// Open a stream to the address of a link; answered by [`Input::Opened`] or [`Input::Closed`].
     Connect {
         /// Number of the new stream, chosen by the layer below [`StreamId::PASSIVE`]; the layer's index in bits 48..62
-        /// keeps layers apart.
+        /// keeps the streams of layers apart.
         stream: StreamId,
         link: LinkId,
     },
     /// Write bytes, within the room of [`Input::Writable`].
     Write { stream: StreamId, data: Payload },
-    /// Report from now on which bytes the peer's host acknowledged ([`Input::Confirmed`]): bytes in this host's buffers
-    /// are lost when the stream breaks.
+    /// Report from now on how many bytes the peer's host has acknowledged ([`Input::Confirmed`]); bytes in this host's
+    /// buffers are lost if the stream breaks.
     Confirm { stream: StreamId },
-    /// End a stream, after all written bytes have left or at once.
+    /// End a stream: after all written bytes have left, or, with `abort`, at once.
     Close {
         stream: StreamId,
-        /// Whether to discard unsent bytes instead. The peer reads a regular end all the same (RFC 9174 section 4.1).
+        /// Whether unsent bytes are discarded. The peer sees a regular end in either case (RFC 9174 section 4.1).
         abort: bool,
     },
-    /// Start TLS on a stream once all written bytes have left; answered by [`Input::Secured`], or by [`Input::Closed`]
-    /// if the handshake fails. Until then the layer neither writes nor receives bytes. A driver without TLS closes the
+    /// Start TLS on a stream once all written bytes have left. Answered by [`Input::Secured`], or by [`Input::Closed`]
+    /// if the handshake fails; until then the layer neither writes nor receives bytes. A driver without TLS closes the
     /// stream.
     StartTls {
         stream: StreamId,
-        /// Whether this side is the TLS server (it accepted the stream).
+        /// Whether this side is the TLS server, since it accepted the stream.
         server: bool,
-        /// Server name to request and to verify; `None`: the host of the link's address.
+        /// Server name to request and to verify; `None`: the host in the link's address.
         name: Option<String>,
     },
     /// Stop reading from a stream, to push back on the peer, until [`Output::Resume`].

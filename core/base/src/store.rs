@@ -1,8 +1,8 @@
-//! Contract of bundle stores: a state machine over disk operations that keeps opaque bytes and a small index entry per
-//! bundle.
+//! Contract of bundle stores: state machines over disk operations that keep opaque bytes and a small index entry for
+//! each bundle.
 //!
-//! A bundle reported by [`Output::Stored`] survives `kill -9` and power loss (durable stores). The driver may perform
-//! operations in any order unless a [`DiskOp::Sync`] separates them; each is answered by one [`DiskDone`].
+//! In a durable store, a bundle that [`Output::Stored`] reported survives `kill -9` and power loss. The driver may
+//! perform operations in any order unless a [`DiskOp::Sync`] separates them; each is answered by one [`DiskDone`].
 
 use crate::error::Refusal;
 use crate::event::Event;
@@ -15,37 +15,39 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
-/// Index entry of a bundle, known without reading its bytes.
+/// Index entry of a bundle, which is known without reading the bundle's bytes.
 #[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexEntry {
     pub priority: Priority,
-    /// Wall time of expiry, if known; compaction may drop the bundle afterwards.
+    /// Wall time at which the bundle expires, if known; compaction may drop the bundle afterwards.
     pub expires: Option<DtnTime>,
-    /// Wall time of storing, if known; the bundle's residence, through downtime too, is counted from it.
+    /// Wall time at which the bundle was stored, if known; its time in this node, including downtime, is counted from
+    /// then.
     pub stored_at: Option<DtnTime>,
-    /// Operating time of the node at storing, ms, if it knew no wall time; residence is then counted from it.
+    /// Operating time of the node when the bundle was stored, ms, if no wall time was known; the bundle's time in this
+    /// node is then counted from it.
     pub ran_ms: Option<u64>,
-    /// Age of the bundle at storing, ms.
+    /// Age of the bundle when it was stored, ms.
     pub age_ms: u64,
-    /// Quota account: a hash of the source node.
+    /// Account that the bundle is charged to: the number of its source node.
     pub quota: u64,
     /// Fingerprint of the bundle's identity.
     pub fingerprint: u128,
-    /// Flags of the agent, returned on recovery.
+    /// Flags of the agent, given back on recovery.
     pub flags: u32,
     /// Digest of the payload ([`BundleMeta::digest`](crate::BundleMeta::digest)); 0: not known.
     pub digest: u64,
 }
 
-/// Record of a delivered bundle, so that it is not delivered again.
+/// Record of a delivered bundle, so that the bundle is not delivered again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remembered {
     /// Fingerprint of the bundle's identity.
     pub fingerprint: u128,
-    /// Wall time until which it must be kept.
+    /// Wall time until which the record must be kept.
     pub until: DtnTime,
-    /// Content digest and vouching as the agent encodes them; 0: not known.
+    /// Digest of the content, and whether a link vouched for it, as the agent encodes them; 0: not known.
     pub content: u64,
 }
 
@@ -64,35 +66,36 @@ pub struct DiskOp {
 pub enum DiskAction {
     /// List all files with their lengths.
     List,
-    /// Create a file, durable (directory entry included) after its next `Sync`. It is empty, or takes over the bytes of
-    /// a recycled file ([`DiskAction::Remove`]), which then no longer exists.
+    /// Create a file, which is durable (with its directory entry) after its next `Sync`. The file is empty, or takes
+    /// over the bytes of a recycled file ([`DiskAction::Remove`]), which then no longer exists.
     Create {
         file: u32,
-        /// Recycled file to reuse: overwriting allocated blocks costs the disk less than growing a file. Ignored if it
-        /// does not exist.
+        /// Recycled file to take over, because overwriting allocated blocks costs the disk less than growing a file.
+        /// Ignored if it does not exist.
         of: Option<u32>,
     },
-    /// Write a rope at an offset, extending the file if necessary.
+    /// Write a rope at an offset; the file grows if necessary.
     Write {
         file: u32,
         offset: u64,
         /// Bytes to write, without `Stored` chunks.
         data: Payload,
     },
-    /// Make earlier writes to the file durable. Later operations may overlap it.
+    /// Make earlier writes to the file durable. Later operations may begin before this one ends.
     Sync { file: u32 },
-    /// Make writes of an earlier run durable, so that later reads return the disk's contents. After a failed `Sync`,
-    /// the system's page cache may show bytes that never reached the disk, and no further `Sync` writes them.
+    /// Make the writes of an earlier run durable, so that later reads return the disk's contents. After a `Sync` that
+    /// failed, the system's page cache may show bytes that never reached the disk, and no further `Sync` would write
+    /// them.
     Settle { file: u32 },
-    /// Read up to `len` bytes (fewer at the end of the file).
+    /// Read `len` bytes, or fewer at the end of the file.
     Read { file: u32, offset: u64, len: u64 },
     /// Truncate the file to a length.
     Truncate { file: u32, len: u64 },
-    /// Delete the file permanently. Succeeds if it does not exist.
+    /// Delete the file, or recycle it. Succeeds if the file does not exist.
     Remove {
-        /// File number, also of a recycled file.
+        /// Number of the file, which may be a recycled one.
         file: u32,
-        /// Whether to recycle its blocks for a later `Create` of this run.
+        /// Whether the file is kept, for a later `Create` of this run, instead of being deleted.
         keep: bool,
     },
     /// Preallocate a recycled file for a later `Create` of this run, so that its space is guaranteed. Answered by
@@ -109,7 +112,7 @@ pub enum DiskAction {
 pub struct DiskDone {
     /// Number of the operation.
     pub id: u64,
-    /// Answer, or the reason of failure.
+    /// Answer, or the reason of the failure.
     pub result: Result<DiskAnswer, DiskError>,
 }
 
@@ -118,7 +121,7 @@ pub struct DiskDone {
 pub enum DiskAnswer {
     /// Success without a value.
     Done,
-    /// A file was created from a recycled one, or recycled; with its length in bytes.
+    /// A file was made from a recycled one, or was recycled; its length in bytes.
     Kept(u64),
     /// Bytes read from the file.
     Data(Bytes),
@@ -154,33 +157,33 @@ pub enum Input {
         /// Encoded bytes after the payload.
         tail: Bytes,
     },
-    /// Store bytes of a bundle that is still arriving; each answered by `Spilled`, in order. They are garbage after a
-    /// restart unless a `Put` took them over.
+    /// Store bytes of a bundle that is still arriving; each answered by `Spilled`, in order. After a restart they are
+    /// garbage unless a `Put` took them over.
     Spill {
         /// Number of the arrival, chosen by the agent.
         spill: u64,
-        /// Quota account charged until a `Put` takes them over ([`IndexEntry::quota`]).
+        /// Account that is charged for the bytes until a `Put` takes them over ([`IndexEntry::quota`]).
         quota: u64,
         data: Payload,
     },
-    /// Discard spilled bytes that no `Put` took over. No more answers follow for the number, which may be reused; also
-    /// required after a refusal.
+    /// Discard spilled bytes that no `Put` took over; also required after a refusal. No more answers follow for the
+    /// number, which may be used again.
     DropSpill { spill: u64 },
-    /// Delete a bundle; `remember` records its identity as delivered, in the same commit.
+    /// Delete a bundle. With `remember`, its identity is recorded as delivered in the same commit.
     Delete {
         bundle: BundleHandle,
         /// Identity of a delivered bundle.
         remember: Option<Remembered>,
     },
     /// Load a rope, or a slice of one, into memory. The records it refers to stay readable until the answer, even if
-    /// deleted meanwhile.
+    /// they are deleted meanwhile.
     Load {
         /// Number returned in `Loaded`.
         load: u64,
-        /// Rope to load: extents of any records, in any order, among bytes and patterns.
+        /// Rope to load: extents of any records in any order, bytes and patterns.
         payload: Payload,
     },
-    /// Persist the sequence counter of a node without a clock.
+    /// Make the bound of reserved sequence numbers durable.
     SetCounter { value: u64 },
     /// A disk operation finished.
     DiskDone(DiskDone),
@@ -190,21 +193,21 @@ pub enum Input {
 #[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// The bundle is stored. `payload`, if given, is the payload as extents, which the agent may substitute for the
-    /// bytes to free memory.
+    /// The bundle is stored. `payload`, if given, is the payload as extents, by which the agent may replace the bytes
+    /// to free memory.
     Stored { bundle: BundleHandle, payload: Option<Payload> },
     /// The bundle was refused.
     Refused { bundle: BundleHandle, reason: Refusal },
-    /// The bytes are durable as this rope of extents (or stay in memory if the store has no disk). A refusal is the
-    /// last answer for the spill: its bytes are freed, and further input before `DropSpill` is ignored.
+    /// The spilled bytes are durable as this rope of extents (or stay in memory if the store has no disk). A refusal is
+    /// the last answer for the spill: its bytes are freed, and further input before `DropSpill` is ignored.
     Spilled {
         spill: u64,
         /// Rope of extents, or the reason of refusal.
         result: Result<Payload, Refusal>,
     },
-    /// The deletion, and the record of the delivery, are committed.
+    /// The deletion of the bundle is committed, with the record of its delivery if there is one.
     Deleted { bundle: BundleHandle },
-    /// The requested rope is in memory and verified.
+    /// The requested rope is in memory and was verified, or could not be loaded.
     Loaded {
         load: u64,
         /// Rope without extents. [`Refusal::StoreFailed`] may be temporary; [`Refusal::Damaged`] and
@@ -213,7 +216,7 @@ pub enum Output {
     },
     /// A bundle of an earlier run was recovered.
     Recovered {
-        /// Its number, unchanged; new bundles are numbered above.
+        /// Number of the bundle, as in the earlier run; new bundles get higher ones.
         bundle: BundleHandle,
         index: Box<IndexEntry>,
         /// Encoded bytes before the payload.
@@ -225,15 +228,15 @@ pub enum Output {
     },
     /// A delivery record of an earlier run was recovered.
     RecoveredDelivery(Remembered),
-    /// The counter is durable.
+    /// The bound of reserved sequence numbers is durable.
     CounterSet { value: u64 },
     /// Recovery is complete.
     Opened {
-        /// Counter persisted by earlier runs (0 at first).
+        /// Last bound of reserved sequence numbers that earlier runs made durable; 0 at first.
         counter: u64,
         /// Largest bundle number used by earlier runs.
         last_bundle: u64,
-        /// Secret of the store, drawn at its creation and constant since; 0: none.
+        /// Secret of the store, drawn at random when it was created and constant since; 0: none.
         secret: u64,
     },
     /// Disk operation for the driver.
@@ -245,17 +248,17 @@ pub enum Output {
 /// Fill level of a store, for admission and metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Bundles stored.
+    /// Number of bundles stored.
     pub bundles: u64,
-    /// Encoded bytes of the bundles.
+    /// Encoded length of all stored bundles, bytes.
     pub bytes: u64,
-    /// Bytes of files on disk (or of memory).
+    /// Length of all files on disk (or memory in use), bytes.
     pub file_bytes: u64,
     /// Capacity, bytes.
     pub capacity: u64,
-    /// Commits started in this run, and how many of them overlapped another.
+    /// Number of commits started in this run, and of those that overlapped another.
     pub commits: (u64, u64),
-    /// Recycled files used in this run.
+    /// Number of recycled files that were used again in this run.
     pub written_over: u64,
 }
 
@@ -263,7 +266,7 @@ pub struct Usage {
 pub trait BundleStore: Send {
     /// Processes one input at `now` and pushes the resulting outputs.
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>);
-    /// Latest time of the next [`Input::Wake`]; `None` if no timer runs. O(1).
+    /// Time by which [`Input::Wake`] must follow; `None` if no timer runs. Takes constant time.
     fn next_timeout(&self) -> Option<Instant>;
     /// Current fill level.
     fn usage(&self) -> Usage;

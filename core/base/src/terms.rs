@@ -37,11 +37,11 @@ macro_rules! terms {
     };
 }
 
-/// Types of blocks that a node may choose.
+/// Types of blocks from which a node may choose.
 const BLOCK: Range = count(13, 191);
-/// Types of administrative records that a node may choose.
+/// Types of administrative records from which a node may choose.
 const RECORD: Range = count(2, 64_999);
-/// Number of bundles that one signal covers.
+/// Number of bundles that one signal may cover.
 const GATHERED: Range = count(1, 100_000);
 
 terms! {

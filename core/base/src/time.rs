@@ -1,5 +1,5 @@
-//! Two clocks, never mixed: [`Instant`] orders events inside one process and is never stored; [`DtnTime`] is the wall
-//! clock of RFC 9171, used on disk and on the wire.
+//! Two clocks that are never mixed: [`Instant`] orders events inside one process and is never stored; [`DtnTime`] is
+//! the wall clock of RFC 9171, used on disk and on the wire.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -12,7 +12,7 @@ pub struct Instant(pub u64);
 impl Instant {
     /// Origin chosen by the driver.
     pub const ZERO: Instant = Instant(0);
-    /// Later than every event; stands for "never".
+    /// Instant after every event; stands for "never".
     pub const MAX: Instant = Instant(u64::MAX);
 
     /// Instant `nanoseconds` after the origin.
@@ -29,7 +29,7 @@ impl Instant {
     }
     /// Earliest of the given instants; `None` if all are `None`.
     pub fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
-        // Comparing with `MAX` for `None` compiles without a branch, which would be mispredicted here.
+        // `MAX` in place of `None` makes the comparison free of branches, which would be mispredicted here.
         let least = times.into_iter().fold(Instant::MAX, |least, at| least.min(at.unwrap_or(Instant::MAX)));
         if least < Instant::MAX { Some(least) } else { times.into_iter().flatten().next() }
     }
@@ -37,7 +37,7 @@ impl Instant {
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
-    /// `self + duration`, stopping at [`Instant::MAX`].
+    /// Instant `duration` later, at most [`Instant::MAX`].
     pub fn saturating_add(self, duration: Duration) -> Instant {
         Instant(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -65,22 +65,21 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// DTN time: milliseconds since 2000-01-01T00:00:00Z without leap seconds; 0 is "unknown"
-/// (RFC 9171 4.2.6).
+/// DTN time: milliseconds since 2000-01-01T00:00:00Z without leap seconds; 0 is "unknown" (RFC 9171 4.2.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DtnTime(pub u64);
 
 impl DtnTime {
     /// Unix time of the DTN epoch, in seconds.
     pub const UNIX_EPOCH_OFFSET_S: u64 = 946_684_800;
-    /// "The node had no clock" (RFC 9171 4.2.6).
+    /// Time of a node without a clock (RFC 9171 4.2.6).
     pub const UNKNOWN: DtnTime = DtnTime(0);
 
     /// Milliseconds since 2000-01-01T00:00:00Z.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
-    /// From Unix time in milliseconds; times before 2000 become 0 (unknown).
+    /// DTN time of a Unix time in milliseconds; times before 2000 become 0 (unknown).
     pub const fn from_unix_ms(unix_ms: u64) -> Self {
         DtnTime(unix_ms.saturating_sub(Self::UNIX_EPOCH_OFFSET_S * 1000))
     }
@@ -88,7 +87,7 @@ impl DtnTime {
     pub const fn as_unix_ms(self) -> u64 {
         self.0.saturating_add(Self::UNIX_EPOCH_OFFSET_S * 1000)
     }
-    /// `self` plus `ms` milliseconds, saturating.
+    /// Time `ms` milliseconds later, saturating.
     pub const fn saturating_add_ms(self, ms: u64) -> Self {
         DtnTime(self.0.saturating_add(ms))
     }
@@ -96,11 +95,12 @@ impl DtnTime {
     pub const fn saturating_since_ms(self, earlier: DtnTime) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
-    /// Parses `2026-11-20T09:00:00[.mmm]Z` or ION's `2026/11/20-09:00:00`.
+    /// Parses `2026-11-20T09:00:00[.mmm]Z` or ION's `2026/11/20-09:00:00`; `None` for anything else, and for years
+    /// before 2000.
     pub fn parse_utc(text: &str) -> Option<DtnTime> {
         let b = text.as_bytes();
         let (separator, middle) = if b.get(4) == Some(&b'/') { (b'/', b'-') } else { (b'-', b'T') };
-        // Both dialects have the same length and the same places for separators.
+        // Both formats have the same length and the same places for separators.
         if b.len() < 19 || b[4] != separator || b[7] != separator || b[10] != middle {
             return None;
         }
@@ -127,7 +127,7 @@ impl DtnTime {
                 if digits == 0 {
                     return None;
                 }
-                // Three digits are milliseconds; fewer are padded, more are cut off.
+                // Three digits give the milliseconds; fewer are padded, further ones are cut off.
                 let read = fraction[..digits].iter().map(|digit| u64::from(digit - b'0'));
                 ms = read.chain([0, 0]).take(3).fold(0, |ms, digit| ms * 10 + digit);
                 &fraction[digits..]
@@ -148,7 +148,7 @@ impl fmt::Display for DtnTime {
     /// `2026-11-20T09:00:00.000Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ms, seconds) = (self.0 % 1000, self.0 / 1000);
-        // Times of up to u64::MAX ms occur on the wire: keep the calendar's arithmetic in range.
+        // Times up to u64::MAX ms occur on the wire: the arithmetic of the calendar must not overflow.
         let (day, in_day) = ((seconds / 86_400).min(3_000_000_000), seconds % 86_400);
         let (year, month, date) = civil_from_days(day as i64 + days_from_civil(2000, 1, 1));
         write!(
@@ -166,8 +166,8 @@ impl fmt::Debug for DtnTime {
     }
 }
 
-/// Days since 1970-01-01 of a proleptic Gregorian date (March-based years, so that the leap day is
-/// the last of its year).
+/// Days from 1970-01-01 to a proleptic Gregorian date, computed in years that begin in March, so that the leap day is
+/// the last of its year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);
@@ -190,13 +190,13 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Current mapping of [`Instant`] to wall time. The driver passes one at start and on every change. A step never
-/// expires bundles in bulk, because residence is counted on the monotonic clock.
+/// Mapping of [`Instant`] to wall time. The driver passes one at start and on every change. A step of the clock never
+/// makes many bundles expire, because their time in the node is counted on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Instant of the reading.
     pub at: Instant,
-    /// Wall time at `at`; `None` if the node has no clock it trusts.
+    /// Wall time at `at`; `None` if the node does not trust its clock.
     pub utc: Option<DtnTime>,
     /// Bound on the error of `utc`, in milliseconds.
     pub error_ms: u64,
@@ -215,7 +215,7 @@ impl Clock {
             DtnTime(utc.0.saturating_sub((self.at.0 - now.0) / 1_000_000))
         })
     }
-    /// Instant at which wall time is `utc`; times before the origin are clamped to it.
+    /// Instant at which the wall time is `utc`, not before the origin; `None` without a trusted clock.
     pub fn instant_at(&self, utc: DtnTime) -> Option<Instant> {
         let reference = self.utc?;
         Some(if utc >= reference {

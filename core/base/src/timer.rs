@@ -1,19 +1,20 @@
-//! Timer queue of the engine: cancellable timers that fire in (deadline, insertion) order, so that a run replays
-//! exactly.
+//! Timer queue of the engine: timers that can be cancelled and fire in the order of deadline, then of insertion, so
+//! that a run can be replayed exactly.
 //!
-//! A heap of small entries orders the timers; the values lie in slots, whatever their size. Cancelling empties the slot
-//! and leaves the entry in the heap until it reaches the top, or until more than half of the heap are such leftovers.
-//! With four children per entry, a timer moves over fewer cache lines than with two (LaMarca and Ladner 1996).
+//! A heap of small entries orders the timers; their values lie in slots, whatever their size. Cancelling a timer
+//! empties its slot and leaves its entry in the heap until that reaches the top, or until more than half of the heap
+//! are such leftovers. With four children per entry, a timer passes fewer cache lines than with two (LaMarca and Ladner
+//! 1996).
 
 use crate::time::Instant;
 use alloc::vec::Vec;
 
 /// Children per heap entry.
 const ARITY: usize = 4;
-/// Number of leftovers below which a clean-up is not worth it.
+/// Number of leftovers up to which removing them all is not worth it; also of slots that are kept.
 const FEW: usize = 64;
 
-/// Key of an armed timer, needed to cancel it.
+/// Key of an armed timer, by which it is cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimerKey {
     deadline: Instant,
@@ -21,20 +22,20 @@ pub struct TimerKey {
     slot: u32,
 }
 impl TimerKey {
-    /// Instant at which it fires.
+    /// Instant at which the timer fires.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
-    /// Sort key: (deadline, insertion) as one number.
+    /// Rank in the order of deadline, then of insertion, as one number.
     fn rank(&self) -> u128 {
         u128::from(self.deadline.0) << 64 | u128::from(self.order)
     }
 }
 
-/// End of the list of free slots.
+/// Marks the end of the list of empty slots.
 const NONE: u32 = u32::MAX;
 
-/// Storage of one value. `order` identifies the timer that uses, or last used, the slot.
+/// Slot for one value. `order` identifies the timer that uses the slot, or used it last.
 #[derive(Clone, Debug)]
 struct TimerSlot<T> {
     order: u64,
@@ -44,17 +45,17 @@ struct TimerSlot<T> {
 #[derive(Clone, Debug)]
 enum SlotContent<T> {
     Armed(T),
-    /// Empty, with the index of the next empty slot.
+    /// Empty; the index of the next empty slot.
     Free(u32),
 }
 
 /// Queue of timers, each with a value.
 #[derive(Clone, Debug)]
 pub struct TimerQueue<T> {
-    /// Heap by rank; the first entry is always armed.
+    /// Heap by rank; its first entry is always an armed timer.
     heap: Vec<TimerKey>,
     slots: Vec<TimerSlot<T>>,
-    /// Head of the list of empty slots.
+    /// First slot of the list of empty ones.
     free: u32,
     armed: u32,
     order: u64,
@@ -92,22 +93,22 @@ impl<T> TimerQueue<T> {
         self.rise(self.heap.len() - 1);
         key
     }
-    /// Disarms a timer and returns its value; `None` if it fired or was cancelled before.
+    /// Cancels a timer and returns its value; `None` if it fired or was cancelled before.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let value = self.take(key)?;
         self.settle_top();
         let leftovers = self.heap.len() - self.len();
-        // At most half of the heap: cancelling stays amortised O(log n).
+        // Leftovers stay at most half of the heap, so that cancelling costs amortised O(log n).
         if leftovers > FEW && leftovers > self.len() {
             self.clean();
         }
         Some(value)
     }
-    /// Deadline of the next timer to fire.
+    /// Deadline of the next timer to fire; `None` if no timer is armed.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.heap.first().map(|key| key.deadline)
     }
-    /// Removes and returns the earliest timer due at `now`.
+    /// Removes the earliest timer if it is due at `now`; returns its deadline and value.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         let key = *self.heap.first().filter(|key| key.deadline <= now)?;
         let value = self.take(key)?;
@@ -124,7 +125,7 @@ impl<T> TimerQueue<T> {
         self.len() == 0
     }
 
-    /// Empties the slot of a timer, if it is still armed.
+    /// Empties the slot of a timer and returns the value, if the timer is still armed.
     fn take(&mut self, key: TimerKey) -> Option<T> {
         let slot = self.slots.get_mut(key.slot as usize).filter(|slot| slot.order == key.order)?;
         if let SlotContent::Free(_) = slot.content {
@@ -141,23 +142,23 @@ impl<T> TimerQueue<T> {
         let slot = &self.slots[key.slot as usize];
         slot.order == key.order && matches!(slot.content, SlotContent::Armed(_))
     }
-    /// Removes cancelled entries from the top of the heap.
+    /// Removes entries of cancelled timers from the top of the heap.
     fn settle_top(&mut self) {
         while self.heap.first().is_some_and(|key| !self.is_armed(key)) {
             self.remove_top();
         }
         if self.heap.is_empty() && self.slots.len() > FEW {
-            // Restart with low slot indices. Stale keys cannot match: orders are never reused.
+            // Slot numbers start from 0 again. Old keys cannot match, because orders are never reused.
             self.slots = Vec::new();
             self.heap = Vec::new();
             self.free = NONE;
         }
     }
-    /// Removes all cancelled entries and frees memory that a burst of timers took.
+    /// Removes the entries of all cancelled timers, and frees memory that many timers took.
     fn clean(&mut self) {
         let mut heap = core::mem::take(&mut self.heap);
         heap.retain(|key| self.is_armed(key));
-        // A sorted array satisfies the heap property.
+        // A sorted array is a heap.
         heap.sort_unstable();
         heap.shrink_to(2 * heap.len());
         self.heap = heap;
@@ -182,8 +183,8 @@ impl<T> TimerQueue<T> {
         }
         self.heap[at] = key;
     }
-    /// Moves the first entry down. It came from the end and so belongs near the bottom: the gap sinks to the bottom
-    /// first, then the entry rises from there (Wegener 1993).
+    /// Moves the first entry down. It came from the end of the heap and so belongs near the bottom: the gap moves to
+    /// the bottom first, then the entry rises from there (Wegener 1993).
     fn sink(&mut self) {
         let key = self.heap[0];
         let mut at = 0;
@@ -194,7 +195,7 @@ impl<T> TimerQueue<T> {
             let (mut least, mut rank) = (0, children[0].rank());
             for (place, child) in children.iter().enumerate().skip(1) {
                 let other = child.rank();
-                // Select without a branch, which would be mispredicted half of the time.
+                // Selected without a branch, which would be mispredicted half of the time.
                 least = if other < rank { place } else { least };
                 rank = rank.min(other);
             }

@@ -16,7 +16,7 @@ pub struct DataRate(pub u64);
 pub struct DataVolume(pub u64);
 
 impl DataRate {
-    /// Converts from bytes per second (the unit of ION's contact plans), saturating.
+    /// Rate for a number of bytes per second (the unit of ION's contact plans), saturating.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         DataRate(bytes.saturating_mul(8))
     }
@@ -32,7 +32,7 @@ impl DataRate {
         let nanoseconds = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
-    /// Whole bytes transmitted in `duration`, rounded down.
+    /// Number of whole bytes transmitted in `duration`.
     pub fn volume_in(self, duration: Duration) -> u64 {
         let bits = u128::from(self.0).saturating_mul(duration.as_nanos()) / 1_000_000_000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
@@ -51,7 +51,7 @@ fn split_number(text: &str) -> Option<(f64, &str)> {
     let end = text
         .char_indices()
         .find(|(i, c)| {
-            // An `e` belongs to the number only before digits or a sign, not as the beginning of a unit.
+            // An `e` belongs to the number only before digits or a sign; otherwise it begins a unit.
             let exponent = matches!(c, 'e' | 'E')
                 && text[i + 1..].starts_with(|d: char| d.is_ascii_digit() || d == '-' || d == '+');
             let sign = matches!(c, '+' | '-') && (*i == 0 || text[..*i].ends_with(['e', 'E']));
@@ -78,9 +78,9 @@ fn scale(prefix: &str) -> Option<f64> {
     })
 }
 
-/// Rounds to an integer, or fails with the name of the maximum.
+/// Rounds to an integer; the error is the name of the maximum.
 fn rounded(value: f64, most: &'static str) -> Result<u64, &'static str> {
-    // u64::MAX is about 18.4e18; nearer to it a double is no longer exact.
+    // The bound leaves a margin to u64::MAX, about 18.4e18, since doubles of that size are not exact.
     if value < 18e18 { Ok((value + 0.5) as u64) } else { Err(most) }
 }
 /// Error message for a quantity above the maximum.
@@ -101,7 +101,7 @@ impl FromStr for DataRate {
             } else {
                 (1.0, unit.strip_suffix('b')?)
             };
-            // Rates are in bits: the factor converts from bytes.
+            // Rates count bits: the factor converts from bytes.
             Some(rounded(value * factor * scale(prefix)?, "18000000 Tbit/s"))
         };
         let rate = parse()
@@ -182,7 +182,7 @@ pub fn format_duration(duration: Duration) -> String {
         format!("{} us", decimal(s * 1e6))
     } else if s < 1.0 {
         format!("{} ms", decimal(s * 1e3))
-    // A larger unit is used only from two of it on.
+    // Hours and days are used only from two of them on.
     } else if s < 7200.0 {
         format!("{} s", decimal(s))
     } else if s < 172_800.0 {

@@ -1,4 +1,4 @@
-//! Choices that files write as words.
+//! Enumerations that files write as words.
 
 /// Defines an enumeration whose variants are words in files, in the order of the variants.
 macro_rules! words {
@@ -22,7 +22,7 @@ macro_rules! words {
 }
 
 words! {
-    /// CRC type codes (RFC 9171 4.2.1).
+    /// CRC types of blocks (RFC 9171 4.2.1).
     CrcType {
         /// No CRC.
         None = "none",
@@ -35,7 +35,7 @@ words! {
 }
 
 impl CrcType {
-    /// Code on the wire (RFC 9171 4.2.1).
+    /// Code of the type on the wire (RFC 9171 4.2.1).
     pub const fn code(self) -> u8 {
         match self {
             CrcType::None => 0,
@@ -83,10 +83,10 @@ impl LinkCrc {
 words! {
     /// Strictness of parsing. Both profiles refuse an anonymous bundle that may be fragmented or is a fragment (RFC
     /// 9171 4.2.3), and a fragment without payload or beyond the original (4.3.1, 5.8). The permissive one accepts
-    /// report requests of anonymous and administrative bundles, but no report about such a bundle is made, so that no
+    /// report requests of anonymous and administrative bundles, but no report is made about such a bundle, so that no
     /// report answers another.
     Profile {
-        /// Every MUST of RFC 9171, deterministic encoding included; of RFC 5050 in version 6.
+        /// Requires every MUST of RFC 9171, deterministic encoding included; in version 6, of RFC 5050.
         Strict = "strict",
         /// Accepts common deviations of peers: no CRC on the primary block, integers not in shortest form; in version 6
         /// a last block without its flag.
@@ -107,7 +107,7 @@ words! {
 }
 
 words! {
-    /// Least important level of the lines in a log.
+    /// Level of the least important lines that a log contains.
     LogLevel {
         /// Failures.
         Error = "error",
@@ -129,7 +129,7 @@ words! {
         /// Text for people.
         #[default]
         Text = "text",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
     }
 }

@@ -1,6 +1,6 @@
 //! Index of all held bundles, by handle, identity, destination, arrival and end of lifetime.
 //!
-//! Entries live in slots, with three lists threaded through them. No step takes long: every table grows by a page
+//! Entries live in slots, with three lists threaded through them. No operation takes long: every table grows by a page
 //! (`pages`), a bucket (`buckets`) or a run (`calendar`).
 
 use crate::buckets::BucketKey;
@@ -16,7 +16,7 @@ use farlink_base::{Instant, NodeId, Priority, Rng};
 
 const ARRIVAL: Thread = Thread::Arrival;
 
-/// Position in the order of arrival that survives departures around it. The number of a closed cursor is used again.
+/// Cursor over the bundles in order of arrival; stays valid when bundles are removed. IDs of closed cursors are reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CursorId(pub u32);
 
@@ -33,14 +33,15 @@ pub struct Book {
     key: BucketKey,
     last: u64,
     bytes: u64,
-    /// Entries per class of service.
+    /// Number of entries per class of service.
     classes: [u32; Priority::ALL.len()],
-    /// Whether arrival order equals number order; false after a bundle with a number from an earlier run.
+    /// Whether the order of arrival equals the order of numbers; false after a bundle arrived with a number of an
+    /// earlier run.
     in_order: bool,
 }
 
 impl Book {
-    /// Empty book; `seed` keys the placement in buckets.
+    /// Empty book; `seed` keys the placement of entries in buckets.
     pub fn new(seed: u64) -> Self {
         Book {
             slots: Slots::new(),
@@ -64,7 +65,7 @@ impl Book {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Releases surplus memory if no bundle is held. For idle times: a large release takes milliseconds.
+    /// Frees surplus memory if no bundle is held. For idle times: freeing much takes milliseconds.
     pub fn rest(&mut self) {
         if self.is_empty() && self.slots.slots() > 0 {
             self.slots = Slots::new();
@@ -73,25 +74,26 @@ impl Book {
             self.calendar = Calendar::new();
         }
     }
-    /// Sum of encoded lengths, bytes.
+    /// Sum of the bundles' encoded lengths, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Highest number given so far.
+    /// Highest bundle number used so far.
     pub fn last_number(&self) -> u64 {
         self.last
     }
-    /// Marks numbers up to this one as used by earlier runs.
+    /// Marks numbers up to this one as used; the next new bundle gets a higher one.
     pub fn skip_to(&mut self, number: u64) {
         self.last = self.last.max(number);
     }
-    /// Looks up an entry by handle; `None` once it left.
+    /// Looks up an entry by handle; `None` once the bundle left.
     #[inline]
     pub fn get(&self, bundle: Handle) -> Option<&Held> {
         self.slots.get(bundle.slot).filter(|held| held.number as u32 == bundle.stamp)
     }
-    /// Entry by handle, for changes to its labels, previous node, next hop, counts and flags. Its bundle (except
-    /// where the payload's bytes are), number and times belong to the book: [`Book::rearm`] changes its expiry.
+    /// Looks up an entry by handle, for changes to its labels, previous node, next hop, counts and flags. The bundle
+    /// (except where its payload's bytes are), number and times must not be changed; [`Book::rearm`] changes the
+    /// expiry.
     #[inline]
     pub fn get_mut(&mut self, bundle: Handle) -> Option<&mut Held> {
         self.get(bundle)?;
@@ -101,7 +103,7 @@ impl Book {
     pub fn find(&self, id: u128) -> Option<&Held> {
         self.identities.find(&self.slots, self.key, id)
     }
-    /// Looks up an entry by number, for operators; takes linear time.
+    /// Looks up an entry by number, for operators; examines all entries.
     pub fn by_number(&self, number: u64) -> Option<&Held> {
         self.all().find(|held| held.number == number)
     }
@@ -117,30 +119,30 @@ impl Book {
     pub fn to(&self, destination: NodeId) -> impl Iterator<Item = &Held> {
         self.slots.walk(Thread::Towards, self.destinations.find(&self.slots, self.key, destination))
     }
-    /// Next entry for the same destination.
+    /// Next bundle in order of arrival for the same destination node; `None` at the end.
     pub fn next_to(&self, bundle: Handle) -> Option<Handle> {
         let next = self.slots.links(Thread::Towards, self.get(bundle)?.slot).next;
         (!is_end(next)).then(|| self.slots[next].handle())
     }
-    /// Draws a random entry: uniformly, unless the book is nearly empty and was much fuller; then one of the 256
-    /// oldest.
+    /// Draws a random entry; `None` from an empty book. The draw is uniform, unless the book is nearly empty and was
+    /// much fuller: then it may be one of the 256 oldest.
     pub fn draw(&self, rng: &mut Rng) -> Option<&Held> {
         const TRIES: usize = 64;
         const WALK: u64 = 256;
         if self.is_empty() {
             return None;
         }
-        // Drawing slots rather than walking keeps the cost constant.
+        // Drawing slots keeps the cost constant; walking would not.
         let slots = u64::from(self.slots.slots());
-        // Each try hits a used slot with the book's share of used slots.
+        // Each try finds an entry with the probability that a slot is in use.
         let drawn = (0..TRIES).find_map(|_| self.slots.get(rng.below(slots) as u32));
         drawn.or_else(|| self.all().nth(rng.below(WALK.min(self.len() as u64)) as usize))
     }
-    /// Enters a bundle as the last in order of arrival, whatever its number. The caller ensures that neither its
-    /// identity nor a number it brings is held.
+    /// Adds a bundle as the last in order of arrival, whatever its number. The caller ensures that neither its identity
+    /// nor a number it brings is in the book.
     pub fn keep(&mut self, new: New) -> Handle {
         debug_assert!(new.bundle.is_anonymous() || self.find(new.bundle.id).is_none(), "it is held already");
-        // Numbers are never used twice, so a stale handle misses.
+        // Numbers are never used twice, so a stale handle finds nothing.
         let number = new.number.unwrap_or(self.last + 1);
         // A book that became empty starts a new order.
         self.in_order = number > self.last && (self.in_order || self.is_empty());
@@ -176,13 +178,13 @@ impl Book {
         held.reasons = held.reasons.without(reason);
         had && held.reasons.is_empty()
     }
-    /// Removes a bundle, whatever its constraints.
+    /// Removes a bundle, whatever its constraints, and returns its entry.
     pub fn remove(&mut self, bundle: Handle) -> Option<Held> {
         let marked = self.get(bundle)?.marked;
         let slot = bundle.slot;
         // Only marked entries have cursors, so others cost nothing here.
         if let Some(cursors) = self.cursors.as_mut().filter(|_| marked) {
-            // The oldest entry's `prev` is the tail, not a predecessor.
+            // The oldest entry's `prev` is the tail of the list, not a predecessor.
             let before = if slot == self.oldest { NIL } else { self.slots.links(ARRIVAL, slot).prev };
             cursors.fall_back(&mut self.slots, slot, before);
         }
@@ -196,19 +198,19 @@ impl Book {
         self.classes[usize::from(held.bundle.priority.number())] -= 1;
         Some(held)
     }
-    /// Time at which [`Book::pop_expired`] may return a bundle: the end of the earliest bucket of lifetimes, at most
-    /// 16.8 ms after its first bundle expires.
+    /// Time at which [`Book::pop_expired`] may return a bundle: the end of the earliest bucket of expiries, at most
+    /// 16.8 ms after its first bundle expires. `None` if no bundle expires.
     #[inline]
     pub fn next_expiry(&self) -> Option<Instant> {
         self.calendar.next()
     }
-    /// Takes an expired bundle out of the order of lifetimes; it stays in the book. The caller removes it, or puts it
+    /// Takes an expired bundle out of the order of expiries; it stays in the book. The caller removes it, or puts it
     /// back with [`Book::rearm`].
     pub fn pop_expired(&mut self, now: Instant) -> Option<Handle> {
         let slot = self.calendar.pop(&mut self.slots, now)?;
         Some(self.slots[slot].handle())
     }
-    /// Puts a bundle back into the order of lifetimes, with this expiry.
+    /// Changes a bundle's expiry, and puts the bundle back into the order of expiries if it was taken out.
     pub fn rearm(&mut self, bundle: Handle, expires: Instant) {
         if self.get(bundle).is_some() {
             self.calendar.remove(&mut self.slots, bundle.slot);
@@ -237,14 +239,14 @@ impl Book {
             cursors.go(&mut self.slots, cursor.0, NIL);
         }
     }
-    /// Moves a cursor to the next bundle in order of arrival; `None` at the end, until more arrive. A cursor stands
-    /// on the bundle it returned last, or on the one before it after that one left.
+    /// Moves a cursor to the next bundle in order of arrival and returns that; `None` at the end, until more arrive. A
+    /// cursor stands on the bundle it returned last, or, once that left, on the bundle before it.
     pub fn advance(&mut self, cursor: CursorId) -> Option<Handle> {
         let next = self.ahead(cursor)?;
         self.stand(cursor, next);
         Some(next)
     }
-    /// Next bundle of a cursor, without moving it.
+    /// Bundle that [`Book::advance`] would return, without moving the cursor.
     #[inline]
     pub fn ahead(&self, cursor: CursorId) -> Option<Handle> {
         let next = match self.cursors.as_ref()?.slot(cursor.0)? {
@@ -254,7 +256,7 @@ impl Book {
         };
         (!is_end(next)).then(|| self.slots[next].handle())
     }
-    /// Bundle that arrived next after this one.
+    /// Bundle that arrived next after this one; `None` if this one is the newest.
     #[inline]
     pub fn after(&self, bundle: Handle) -> Option<Handle> {
         let next = self.slots.links(ARRIVAL, self.get(bundle)?.slot).next;
@@ -266,7 +268,7 @@ impl Book {
             cursors.go(&mut self.slots, cursor.0, slot);
         }
     }
-    /// Checks every list and index against every entry; for tests and debug builds.
+    /// Checks every list and index against every entry, for tests and debug builds.
     ///
     /// # Panics
     /// On any inconsistency.

@@ -1,11 +1,11 @@
-//! Heads of a hash table's buckets, split one at a time (linear hashing, Litwin 1980): adding an entry never moves
-//! more than one bucket. Entries of a bucket are chained through the slots.
+//! Heads of the buckets of a hash table, which are split one at a time (linear hashing, Litwin 1980): adding an entry
+//! never moves more than one bucket. Entries of a bucket are chained through the slots.
 
 use crate::pages::{NIL, Pages};
 use farlink_base::{NodeId, Rng};
 
-/// Secret key of the placement in buckets, so that senders cannot aim at one bucket. Identities themselves are the
-/// same on all nodes.
+/// Secret key of the placement in buckets, so that senders cannot aim at one bucket. The identities alone would not do:
+/// they are the same on all nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BucketKey(u64);
 
@@ -25,13 +25,13 @@ impl BucketKey {
     }
 }
 
-/// Folds both halves of the product, as in wyhash and foldhash.
+/// Multiplies two numbers and combines both halves of the product, as in wyhash and foldhash.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Heads of all buckets.
+/// First slots of all buckets.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     heads: Pages<u32, 4>,
@@ -46,31 +46,31 @@ impl Buckets {
     pub fn len(&self) -> u32 {
         self.count
     }
-    /// Bucket of a hash; at least one bucket must exist.
+    /// Number of the bucket for a hash; at least one bucket must exist.
     #[inline]
     pub fn place(&self, hash: u64) -> u32 {
-        // Mask of as many bits as the highest bucket number needs.
+        // This mask has as many bits as the highest bucket number.
         let low = u32::MAX >> self.count.leading_zeros();
         let place = hash as u32 & low;
-        // A bucket that does not exist yet: its hashes are still in the one it will split from.
+        // If that bucket does not exist yet, its entries are still in the one it will be split from.
         if place < self.count { place } else { place & (low >> 1) }
     }
-    /// Head of a bucket, or [`NIL`].
+    /// First slot of a bucket; [`NIL`] if the bucket is empty.
     #[inline]
     pub fn head(&self, place: u32) -> u32 {
         self.heads[place]
     }
-    /// Head of a hash's bucket, or [`NIL`].
+    /// First slot of the bucket for a hash; [`NIL`] if the bucket is empty.
     #[inline]
     pub fn find(&self, hash: u64) -> u32 {
         if self.count == 0 { NIL } else { self.heads[self.place(hash)] }
     }
-    /// Sets the head of a bucket.
+    /// Sets the first slot of a bucket.
     pub fn set(&mut self, place: u32, head: u32) {
         self.heads[place] = head;
     }
-    /// Adds a bucket if there are fewer than `entries`. Returns the bucket to be split and the new one; nothing for
-    /// the first.
+    /// Adds a bucket if there are fewer buckets than `entries`. Returns the numbers of the bucket to be split and of
+    /// the new one; `None` if none was added or it is the first.
     pub fn grow(&mut self, entries: u32) -> Option<(u32, u32)> {
         if entries <= self.count {
             return None;

@@ -1,9 +1,9 @@
 //! Index of held bundles by expiry: buckets of 2^24 ns (16.8 ms), each a list of its bundles. A bucket is processed
-//! once it is over as a whole, so that each bundle is taken once and none is skipped; a bundle is at most one bucket
+//! only after its end, so that each bundle is taken once and none is skipped; a bundle is taken at most one bucket
 //! late. Sending and delivery compare the expiry exactly.
 //!
 //! Buckets in use are kept in order, in runs of at most 64. That costs 8 bytes per bucket instead of the 30 of a
-//! library's map: many bundles have a bucket of their own.
+//! library's map, and many bundles have a bucket of their own.
 
 use crate::lists::{Slots, Thread, is_end};
 use crate::pages::NIL;
@@ -14,10 +14,10 @@ use farlink_base::Instant;
 const EXPIRY: Thread = Thread::Expiry;
 /// Most buckets per run.
 const RUN_MAX: usize = 64;
-/// Binary logarithm of a bucket's width in ns.
+/// Base-2 logarithm of a bucket's width in ns.
 const WIDTH: u32 = 24;
 
-/// Bucket of an instant.
+/// Number of the bucket that contains an instant.
 fn bucket(expires: Instant) -> u64 {
     expires.as_nanos() >> WIDTH
 }
@@ -29,22 +29,23 @@ fn end(bucket: u64) -> Instant {
 /// A bucket in use.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// Distance from the lower bound of its run, in buckets.
+    /// Distance from the lower bound of the bucket's run, in buckets.
     after: u32,
-    /// Its first entry.
+    /// Slot of the bucket's first entry.
     head: u32,
 }
 
-/// The order of lifetimes.
+/// The order of held bundles by expiry.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     /// Runs by their lower bounds. No run is empty, and none spans 2^32 buckets (2.3 years).
     runs: BTreeMap<u64, Vec<Bucket>>,
-    /// End of the earliest bucket, or never; cached because it is read far more often than it changes.
+    /// End of the earliest bucket, `Instant::MAX` without one; cached because it is read far more often than it
+    /// changes.
     next: Instant,
 }
 
-/// Index of a bucket in a run, or the index at which it belongs.
+/// Index of a bucket in a run, or, as the error, the index at which it belongs.
 fn place(run: &[Bucket], after: u32) -> Result<usize, usize> {
     // New buckets usually come last: try that before the search.
     match run.last() {
@@ -57,7 +58,7 @@ impl Calendar {
     pub const fn new() -> Self {
         Calendar { runs: BTreeMap::new(), next: Instant::MAX }
     }
-    /// Lower bound of the run that has a bucket, or should, and the bucket's distance from it.
+    /// Lower bound of the run that has or would get a bucket, and the bucket's distance from it.
     fn run_of(&self, wanted: u64) -> (u64, u32) {
         let least = self.runs.range(..=wanted).next_back().map_or(0, |(least, _)| *least);
         u32::try_from(wanted - least).map_or((wanted, 0), |after| (least, after))
@@ -74,19 +75,18 @@ impl Calendar {
         let new = Bucket { after, head: slot };
         let run = self.runs.entry(least).or_default();
         match place(run, after) {
-            // The bucket exists: its list gets longer, the run does not.
+            // If the bucket exists, its list gets longer but the run does not.
             Ok(i) => return slots.push_back(EXPIRY, run[i].head, slot),
             Err(i) if run.len() < RUN_MAX => put(run, i, new),
             Err(i) => self.put_in_full(least, i, new),
         }
         slots.begin(EXPIRY, slot, NIL);
     }
-    /// Adds a bucket to a full run. If the bucket is the last of the last run, it begins a new run, else the run is
-    /// halved.
+    /// Adds a bucket to a full run. If the bucket comes after all others, it begins a new run; else the run is halved.
     fn put_in_full(&mut self, least: u64, i: usize, new: Bucket) {
         let is_last = self.runs.last_key_value().is_some_and(|(last, _)| *last == least);
         let Some(run) = self.runs.get_mut(&least) else { return };
-        // Appending must not leave half-empty runs behind.
+        // Buckets that are added in order must not leave half-empty runs behind.
         let at = if is_last && i == run.len() { i } else { run.len() / 2 };
         let mut upper = run.split_off(at);
         if i < at {
@@ -94,7 +94,7 @@ impl Calendar {
         } else {
             put(&mut upper, i - at, new);
         }
-        // A halved run gives its memory back.
+        // A halved run frees the memory of its upper half.
         run.shrink_to(at + SPARE);
         // The upper half counts from its own first bucket.
         let first = upper[0].after;
@@ -106,7 +106,7 @@ impl Calendar {
         if !slots[slot].is_armed() {
             return;
         }
-        // Only heads and tails are known to the bucket.
+        // A bucket refers only to the head and tail of its list.
         if slots.is_inner(EXPIRY, slot) {
             slots.unlink(EXPIRY, NIL, slot);
             return;
@@ -135,18 +135,18 @@ impl Calendar {
             self.next = self.first().map_or(Instant::MAX, |(_, _, end)| end);
         }
     }
-    /// The earliest run, the head of its first bucket, and the end of that bucket.
+    /// Lower bound of the earliest run, first entry of its first bucket, and end of that bucket.
     fn first(&self) -> Option<(u64, u32, Instant)> {
         let (&least, run) = self.runs.first_key_value()?;
         let first = run.first()?;
         Some((least, first.head, end(least + u64::from(first.after))))
     }
-    /// End of the earliest bucket.
+    /// End of the earliest bucket; `None` without buckets.
     #[inline]
     pub fn next(&self) -> Option<Instant> {
         (self.next < Instant::MAX).then_some(self.next)
     }
-    /// Removes an entry that has expired.
+    /// Removes an entry whose bucket is over; `None` if there is none.
     pub fn pop(&mut self, slots: &mut Slots, now: Instant) -> Option<u32> {
         // The bucket is over only after its last instant.
         if self.next > now {
@@ -175,7 +175,7 @@ impl Calendar {
     }
 }
 
-/// Number of buckets by which a run's allocation grows.
+/// Buckets by which the allocation of a run grows.
 const SPARE: usize = 8;
 
 /// Inserts a bucket into a run.

@@ -1,26 +1,25 @@
-//! Cursors: positions in the order of arrival that survive departures around them.
+//! Cursors: positions in the order of arrival that stay valid when bundles leave.
 //!
-//! Cursors on the same bundle share a stand. When the bundle leaves, the stand falls back to the bundle before it; if
-//! that has a stand, the smaller of the two joins the larger. So no bundle knows its cursors, a bundle without
-//! cursors pays nothing, and thousands of cursors at the end of the book cost nothing when bundles come and leave
-//! there.
+//! Cursors on the same bundle share a *stand*. When the bundle leaves, its stand moves to the bundle before it; if that
+//! has a stand, the smaller of the two joins the larger. So no bundle knows its cursors, a bundle without cursors costs
+//! nothing, and thousands of cursors at the end of the book cost nothing when bundles come and leave there.
 
 use crate::held::ListLinks;
 use crate::lists::Slots;
 use crate::pages::{NIL, Pool};
 use alloc::collections::BTreeMap;
 
-/// A cursor: its stand, and its neighbours there.
+/// A cursor: its stand, and the cursors before and after it on that stand.
 #[derive(Debug)]
 struct BookCursor {
     stand: u32,
     beside: ListLinks,
 }
 
-/// Stand: all cursors on one entry.
+/// A stand: all cursors on one entry.
 #[derive(Debug)]
 struct Stand {
-    /// The entry; [`NIL`] is the position before the oldest.
+    /// Slot of the entry; [`NIL`] for the position before the oldest.
     slot: u32,
     first: u32,
     count: u32,
@@ -55,11 +54,11 @@ impl Cursors {
             self.cursors.remove(cursor);
         }
     }
-    /// Entry on which a cursor stands; [`NIL`] before the oldest.
+    /// Slot of the entry on which a cursor stands, [`NIL`] before the oldest; `None` if there is no such cursor.
     pub fn slot(&self, cursor: u32) -> Option<u32> {
         Some(self.stands[self.cursors.get(cursor)?.stand].slot)
     }
-    /// Moves a cursor to an entry, or before the oldest.
+    /// Moves a cursor to an entry, or, with [`NIL`], before the oldest.
     pub fn go(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
         let Some(here) = self.slot(cursor).filter(|here| *here != slot) else { return };
         let stand = self.cursors[cursor].stand;
@@ -67,7 +66,7 @@ impl Cursors {
             self.leave(slots, cursor);
             return self.enter(slots, cursor, slot);
         }
-        // Alone on both ends: the stand moves along instead of being made again.
+        // The cursor is alone here, and no stand is there: the stand moves along instead of being made again.
         self.by_slot.remove(&here);
         if here != NIL {
             slots[here].marked = false;
@@ -75,7 +74,7 @@ impl Cursors {
         self.stands[stand].slot = slot;
         self.register(slots, stand, slot);
     }
-    /// Moves the cursors of a leaving entry to `before`.
+    /// Moves the cursors of an entry that leaves to the entry `before`.
     pub fn fall_back(&mut self, slots: &mut Slots, slot: u32, before: u32) {
         let Some(falls) = self.by_slot.remove(&slot) else { return };
         slots[slot].marked = false;
@@ -83,29 +82,29 @@ impl Cursors {
             self.stands[falls].slot = before;
             return self.register(slots, falls, before);
         };
-        // Joining the smaller to the larger bounds the moves of each cursor.
+        // Joining the smaller stand to the larger bounds the moves of each cursor.
         let (small, large) =
             if self.stands[falls].count < self.stands[stays].count { (falls, stays) } else { (stays, falls) };
         let mut at = self.stands[small].first;
         while at != NIL {
-            // `join` overwrites the link.
+            // `join` overwrites the link to the next cursor.
             let next = self.cursors[at].beside.next;
             self.join(at, large);
             at = next;
         }
         self.stands.remove(small);
-        // The merged stand may be either one, so it is registered again.
+        // Either stand may be the merged one, so it is registered again.
         self.stands[large].slot = before;
         self.register(slots, large, before);
     }
-    /// Makes this stand the one of an entry.
+    /// Assigns a stand to an entry.
     fn register(&mut self, slots: &mut Slots, stand: u32, slot: u32) {
         self.by_slot.insert(slot, stand);
         if slot != NIL {
             slots[slot].marked = true;
         }
     }
-    /// Puts a cursor without a stand on an entry.
+    /// Puts a cursor that has no stand on an entry.
     fn enter(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
         let stand = match self.by_slot.get(&slot) {
             Some(&stand) => stand,
@@ -117,7 +116,7 @@ impl Cursors {
         };
         self.join(cursor, stand);
     }
-    /// Makes a cursor the first of a stand.
+    /// Adds a cursor to a stand.
     fn join(&mut self, cursor: u32, stand: u32) {
         let onto = &mut self.stands[stand];
         let next = core::mem::replace(&mut onto.first, cursor);
@@ -127,7 +126,7 @@ impl Cursors {
             self.cursors[next].beside.prev = cursor;
         }
     }
-    /// Takes a cursor off its stand, and removes the stand with its last cursor.
+    /// Takes a cursor off its stand, which is removed with its last cursor.
     fn leave(&mut self, slots: &mut Slots, cursor: u32) {
         let BookCursor { stand, beside: ListLinks { prev, next } } = self.cursors[cursor];
         if next != NIL {
@@ -139,7 +138,7 @@ impl Cursors {
             NIL => from.first = next,
             prev => self.cursors[prev].beside.next = next,
         }
-        // An entry keeps no mark without cursors.
+        // An entry without cursors is not marked.
         if self.stands[stand].count == 0 {
             let slot = self.stands[stand].slot;
             self.stands.remove(stand);

@@ -1,6 +1,6 @@
 //! Index of held bundles by destination node. A bucket holds destinations, not bundles: each destination is a list of
-//! its bundles, and the lists of one bucket are chained through their ends. So a bucket with a million bundles for
-//! one node splits as fast as any, and a destination costs nothing beyond its bucket's head.
+//! its bundles, and the lists of one bucket are chained through their ends. So a bucket with a million bundles for one
+//! node splits as fast as any, and a destination costs nothing beyond its bucket's head.
 
 use crate::buckets::{BucketKey, Buckets};
 use crate::lists::{Slots, Thread, end_with, is_end, written};
@@ -20,7 +20,7 @@ impl Destinations {
     pub const fn new() -> Self {
         Destinations { buckets: Buckets::new(), count: 0 }
     }
-    /// Head of the next list in the same bucket.
+    /// Head of the next list in the same bucket, or [`NIL`].
     fn after(slots: &Slots, head: u32) -> u32 {
         written(slots.links(TOWARDS, slots.links(TOWARDS, head).prev).next)
     }
@@ -45,7 +45,7 @@ impl Destinations {
         }
         let place = self.buckets.place(key.node(node));
         slots.begin(TOWARDS, slot, end_with(self.buckets.head(place)));
-        // A new destination goes in front, so its end carries the old head.
+        // The list of a new destination goes in front, so its end carries the old head.
         self.buckets.set(place, slot);
     }
     /// Splits a bucket's destinations between itself and a new one.
@@ -63,7 +63,7 @@ impl Destinations {
     }
     /// Removes an entry from its destination's list.
     pub fn remove(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
-        // An inner entry leaves the heads and ends alone, which are all a bucket refers to.
+        // Removing an inner entry changes neither head nor end, to which alone the bucket refers.
         if slots.is_inner(TOWARDS, slot) {
             slots.unlink(TOWARDS, NIL, slot);
             return;
@@ -77,9 +77,9 @@ impl Destinations {
             }
             (before, head) = (tail, written(slots.links(TOWARDS, tail).next));
         }
-        // The heads before it in the bucket must be passed to find the one that refers to this list.
+        // The lists before it in the bucket are passed to find the one that refers to this list.
         let mut now = slots.unlink(TOWARDS, head, slot);
-        // The list is empty: its end holds the head of the next list.
+        // The list is now empty: its end holds the head of the next list.
         if is_end(now) {
             self.count -= 1;
             now = written(now);

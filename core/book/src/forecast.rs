@@ -1,13 +1,13 @@
-//! Fill level of a store over time, from the rates at which bundles will arrive and leave: ION's planners call it a
-//! congestion forecast.
+//! Fill level of a store over time, computed from the rates at which bundles will arrive and leave; ION's planners call
+//! this a congestion forecast.
 //!
-//! The computation is exact: occupancy is counted in bits times nanoseconds. Outflow takes place at its full rate
-//! while the store has bundles, so an empty store stays empty.
+//! The computation is exact: occupancy is counted in bits times nanoseconds. Bundles leave at the full rate while the
+//! store holds any; an empty store stays empty.
 
 use alloc::vec::Vec;
 use farlink_base::{DataRate, Instant};
 
-/// Bits times nanoseconds of one byte held for a second.
+/// Factor from bytes to the unit of occupancy (bits times nanoseconds).
 const UNIT: i128 = 8_000_000_000;
 
 /// Bundles that arrive or leave at a constant rate for some time.
@@ -19,11 +19,11 @@ pub struct StoreFlow {
     pub end: Instant,
     /// Data rate of the flow.
     pub rate: DataRate,
-    /// Direction: into the store if true, out of it if false.
+    /// Whether the bundles arrive at the store; if false, they leave it.
     pub comes: bool,
 }
 
-/// Fill level at a time at which its slope changes.
+/// Fill level at a time at which its rate of change changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreLevel {
     /// Time of this level.
@@ -32,38 +32,38 @@ pub struct StoreLevel {
     pub bytes: u64,
 }
 
-/// Course of the fill level.
+/// Course of a store's fill level.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Forecast {
-    /// Levels from start to end in order of time; in between the level changes linearly.
+    /// Levels in order of time, from start to end; between two of them the level changes linearly.
     pub levels: Vec<StoreLevel>,
     /// Time at which the store is first full; `None` if it never is.
     pub full: Option<Instant>,
 }
 
 impl Forecast {
-    /// The highest level, the first of several; `None` for an empty forecast.
+    /// Highest level, the earliest of equal ones; `None` for an empty forecast.
     pub fn peak(&self) -> Option<StoreLevel> {
         self.levels.iter().copied().reduce(|most, level| if level.bytes > most.bytes { level } else { most })
     }
 }
 
-/// Forecasts a store that holds `occupied` bytes at `from`, under these flows, until `until`. A store of `capacity`
-/// bytes is full; arrivals beyond that are still counted, so that the peak shows the space needed. Flows may overlap
-/// and come in any order.
+/// Forecasts the fill level of a store that holds `occupied` bytes at `from`, under these flows, until `until`. The
+/// store is full at `capacity` bytes, but arrivals beyond that are still counted, so that the peak shows the space
+/// needed. Flows may overlap and come in any order. Empty if `until` is before `from`.
 pub fn forecast(occupied: u64, capacity: u64, flows: &[StoreFlow], from: Instant, until: Instant) -> Forecast {
     let mut forecast = Forecast::default();
     if until < from {
         return forecast;
     }
-    // Each flow changes the slope at its start and at its end, cut to the interval.
+    // Each flow changes the rate of change at its start and at its end, as far as these lie in the interval.
     let mut changes = Vec::with_capacity(2 * flows.len());
     for flow in flows.iter().filter(|flow| flow.start < flow.end && flow.end > from && flow.start < until) {
         let rate = if flow.comes { i128::from(flow.rate.0) } else { -i128::from(flow.rate.0) };
         changes.push((flow.start.max(from), rate));
         changes.push((flow.end.min(until), -rate));
     }
-    // A zero change at the end, so that the forecast has a level there.
+    // This change by zero gives the forecast a level at its end.
     changes.push((until, 0));
     changes.sort_unstable();
     let (full, mut at, mut growth) = (i128::from(capacity) * UNIT, from, 0);
@@ -76,7 +76,7 @@ pub fn forecast(occupied: u64, capacity: u64, flows: &[StoreFlow], from: Instant
         let before = level;
         let after = before.saturating_add(i128::saturating_mul(growth, time));
         if after < 0 {
-            // The store runs empty before the slope changes.
+            // The store runs empty before the next change.
             forecast.note(Instant(at.0.saturating_add(ceil(before, -growth))), 0);
         }
         // A store cannot hold less than nothing, however much may leave.
@@ -96,11 +96,11 @@ fn ceil(what: i128, by: i128) -> u64 {
 }
 
 impl Forecast {
-    /// Appends a level; the last one at a time wins.
+    /// Appends a level; of several levels for one time the last counts.
     fn note(&mut self, at: Instant, level: i128) {
         let bytes = ceil(level, UNIT);
         match self.levels.last_mut() {
-            // Several changes at one time leave one level.
+            // Several changes at one time make one level.
             Some(last) if last.at == at => last.bytes = bytes,
             _ => self.levels.push(StoreLevel { at, bytes }),
         }

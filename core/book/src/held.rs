@@ -5,8 +5,8 @@ use crate::pages::NIL;
 use alloc::sync::Arc;
 use farlink_base::{BundleHandle, BundleMeta, Duration, Facts, Instant, NodeId, PeerId};
 
-/// Finds a held bundle without a map: its slot, and the low half of its number, which differs once the slot is used
-/// by another bundle.
+/// Key that finds a held bundle without a search: its slot, and the low half of its number, which differs once another
+/// bundle uses the slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle {
     /// Low half of the bundle's number.
@@ -15,26 +15,26 @@ pub struct Handle {
     pub slot: u32,
 }
 
-/// Retention constraint of a bundle (RFC 9171 section 3.1). Each has one owner in the agent.
+/// Retention constraint of a bundle (RFC 9171 section 3.1). Each kind has one owner in the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RetentionConstraint {
-    /// The store has not made it durable yet.
+    /// The store has not committed the bundle yet.
     Commit,
-    /// It must be forwarded, and no transmission under way covers all of it.
+    /// The bundle must still be routed or delivered, and no transmission under way covers all of it.
     Route,
-    /// It is queued for one link or several.
+    /// The bundle is queued for one or more links.
     Queue,
-    /// Convergence layers are transmitting it.
+    /// Convergence layers are transmitting the bundle.
     Send,
-    /// This node has custody of it.
+    /// This node has custody of the bundle.
     Custody,
-    /// It must be delivered to an application of this node.
+    /// The bundle must be delivered to an application of this node.
     Deliver,
-    /// It is a fragment that waits for the others.
+    /// The bundle is a fragment that waits for the others.
     Fragment,
-    /// Another record refers to it: the reassembled bundle of which it is a fragment, or local members of a group that
-    /// must still get it.
+    /// Something else needs the bundle: a reassembled bundle of which it is a part, an arriving bundle of which it is a
+    /// piece, or local members of a group that must still get it.
     Whole,
 }
 
@@ -77,21 +77,23 @@ impl RetentionConstraints {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Flags(pub u8);
 impl Flags {
-    /// The store keeps it, or the node keeps bundles in memory only.
+    /// The store has committed the bundle, or the node keeps bundles in memory only.
     pub const DURABLE: u8 = 1;
-    /// Found in the store after a restart, or delivered before without an answer.
+    /// An application may have received the bundle before: it was found in the store after a restart, or a delivery was
+    /// not answered as taken.
     pub const SEEN_BEFORE: u8 = 2;
-    /// The agent keeps more about it in side tables (neighbours tried, ranges left to send).
+    /// The agent keeps more about the bundle in side tables (neighbours that refused it, ranges left to send).
     pub const ASIDE: u8 = 4;
-    /// The store has no record of it: a reassembled whole, a hello.
+    /// The bundle never has a record in the store: a reassembled bundle, a hello, or the outer bundle of a tunnel.
     pub const VIRTUAL: u8 = 8;
-    /// The store refused it, so it only passes through.
+    /// The bundle has no record: the store refused it, or it failed its security check. With [`Flags::VIRTUAL`]: the
+    /// outer bundle of a tunnel.
     pub const UNRECORDED: u8 = 16;
-    /// Queued because the control moves it to a neighbour.
+    /// The bundle is queued because the control moves it to a neighbour.
     pub const MOVES: u8 = 32;
-    /// Received from a neighbour that is not configured.
+    /// No link vouches for the bundle: it came, here or at an earlier node, from an unauthenticated neighbour.
     pub const STRANGE: u8 = 64;
-    /// Its payload shares no memory with anything else.
+    /// The payload shares no memory with anything else.
     pub const SETTLED: u8 = 128;
     /// Whether the flag is set.
     pub const fn has(self, flag: u8) -> bool {
@@ -107,15 +109,15 @@ impl Flags {
     }
 }
 
-/// Time of zero age of a bundle on the clock of this process: the age it arrived with is subtracted from the time of
-/// arrival, so that its age grows by its time here (RFC 9171 5.4 step 4).
+/// Time at which a bundle had the age zero, on the clock of this process: the time of arrival less the age it arrived
+/// with, so that its age grows by its time here (RFC 9171 5.4 step 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Birth {
-    /// Milliseconds on this process's clock; negative before its start.
+    /// Milliseconds on the clock of this process; negative before the process started.
     at_ms: i64,
 }
 impl Birth {
-    /// Time of zero age for a bundle that has `age_ms` now.
+    /// Time of zero age of a bundle that has `age_ms` now.
     pub fn of(now: Instant, age_ms: u64) -> Birth {
         Birth { at_ms: millis(now).saturating_sub_unsigned(age_ms) }
     }
@@ -133,21 +135,21 @@ fn millis(at: Instant) -> i64 {
 pub struct New {
     /// The bundle, shared with other holders.
     pub bundle: Arc<BundleMeta>,
-    /// Its number from an earlier run; `None` for the next free one.
+    /// Number of the bundle in an earlier run; `None` for the next free number.
     pub number: Option<u64>,
-    /// Origin of its age.
+    /// Time at which the bundle had the age zero.
     pub born: Birth,
-    /// End of its lifetime.
+    /// End of the bundle's lifetime in this node.
     pub expires: Instant,
-    /// Previous node (RFC 9171 section 4.4.1).
+    /// Previous node (RFC 9171 section 4.4.1); [`PeerId::NONE`] for bundles created here, and if it is unknown.
     pub from: PeerId,
     /// Hops the bundle has made so far.
     pub hops: u8,
     /// Labels of the router and of the control.
     pub labels: [u32; 2],
-    /// Retention constraints it starts with.
+    /// Retention constraints of the new entry.
     pub reasons: RetentionConstraints,
-    /// Flags it starts with.
+    /// Flags of the new entry.
     pub flags: Flags,
 }
 
@@ -166,45 +168,45 @@ impl ListLinks {
 pub struct Held {
     /// The bundle, shared with other holders in this process.
     pub bundle: Arc<BundleMeta>,
-    /// Its number at this node, in order of arrival; used in events and in the store.
+    /// Number of the bundle at this node, used in events and in the store. Numbers of one run grow in order of arrival.
     pub number: u64,
-    /// Origin of its age.
+    /// Time at which the bundle had the age zero.
     pub born: Birth,
-    /// End of its lifetime.
+    /// End of the bundle's lifetime in this node.
     pub expires: Instant,
-    /// Labels of the router and of the control; they travel with it.
+    /// Labels of the router and of the control, which travel with the bundle.
     pub labels: [u32; 2],
-    /// Previous node (RFC 9171 section 4.4.1).
+    /// Previous node (RFC 9171 section 4.4.1); [`PeerId::NONE`] for bundles created here, and if it is unknown.
     pub from: PeerId,
-    /// Index of its first next hop in the link queues; for the queues' owner.
+    /// First of the bundle's places in the queues of links; changed by their owner only.
     pub leg: u32,
     /// Hops the bundle has made so far.
     pub hops: u8,
-    /// Transmissions under way.
+    /// Number of transmissions under way, at most 255.
     pub sends: u8,
-    /// Consecutive failures, for backoff.
+    /// Consecutive failed transmissions, for backoff.
     pub failures: u8,
     /// Flags of the entry.
     pub flags: Flags,
     pub(crate) reasons: RetentionConstraints,
-    /// Whether a cursor stands on it.
+    /// Whether a cursor stands on the entry.
     pub(crate) marked: bool,
-    /// Some bits of its identity's hash.
+    /// Some bits of the hash of the bundle's identity.
     pub(crate) tag: u16,
-    /// Next entry in its bucket of identities.
+    /// Slot of the next entry in the same bucket of identities.
     pub(crate) chain: u32,
-    /// Its own slot.
+    /// Slot of the entry.
     pub(crate) slot: u32,
-    /// Links in the lists by arrival, destination and expiry bucket.
+    /// Links in the lists by arrival, by destination, and by expiry bucket.
     pub(crate) links: [ListLinks; 3],
 }
 
 impl Held {
-    /// Makes an entry outside any book, to show a newcomer to a policy.
+    /// Makes an entry outside any book, so that policies can judge a bundle before it is kept.
     pub fn newcomer(new: New) -> Held {
         Held {
             bundle: new.bundle,
-            // A number above all others ranks a newcomer as the latest arrival.
+            // A number above all others ranks a new bundle as the latest arrival.
             number: new.number.unwrap_or(u64::MAX),
             born: new.born,
             expires: new.expires,
@@ -235,11 +237,11 @@ impl Held {
     pub fn reasons(&self) -> RetentionConstraints {
         self.reasons
     }
-    /// Whether this constraint retains it.
+    /// Whether this constraint holds the bundle.
     pub fn has(&self, reason: RetentionConstraint) -> bool {
         self.reasons.has(reason)
     }
-    /// Whether it is in the order of lifetimes.
+    /// Whether the entry is in the order of expiries.
     pub(crate) fn is_armed(&self) -> bool {
         self.links[Thread::Expiry as usize].prev != NIL
     }
@@ -247,11 +249,11 @@ impl Held {
     pub fn size(&self) -> u64 {
         self.bundle.size()
     }
-    /// Node number of its destination.
+    /// Node number of the bundle's destination.
     pub fn destination(&self) -> NodeId {
         self.bundle.destination.node()
     }
-    /// Remaining lifetime.
+    /// Time until the end of the bundle's lifetime in this node.
     pub fn remaining(&self, now: Instant) -> Duration {
         self.expires.since(now)
     }
@@ -259,16 +261,16 @@ impl Held {
     pub fn age_ms(&self, now: Instant) -> u64 {
         self.born.age_ms(now)
     }
-    /// Whether it was created here, by an application or the node itself. The source endpoint is no proof, because
-    /// any sender may claim it; nor is this, where a restart lost the previous node.
+    /// Whether the bundle was created here, by an application or the node itself, or its previous node was lost in a
+    /// restart. The source endpoint would prove nothing, because any sender may name it.
     pub fn is_own(&self) -> bool {
         self.from == PeerId::NONE && !self.flags.has(Flags::STRANGE)
     }
-    /// Whether another hop would exceed its hop limit.
+    /// Whether the bundle has made as many hops as its hop limit allows.
     pub fn is_tired(&self) -> bool {
         self.bundle.facts.has(Facts::HOPS) && self.hops >= self.bundle.hop_limit
     }
-    /// Whether a policy may delete it: it is retained for forwarding only.
+    /// Whether a policy may delete the bundle: only forwarding holds it, and no transmission is under way.
     pub fn is_removable(&self) -> bool {
         // Custody, delivery and transmissions under way are promises that a policy cannot end.
         const GIVEN_UP: RetentionConstraints =

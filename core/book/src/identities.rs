@@ -1,4 +1,4 @@
-//! Index of held bundles by identity. Anonymous bundles have none (RFC 9171 4.2.3).
+//! Index of held bundles by identity. Anonymous bundles have no identity (RFC 9171 4.2.3).
 
 use crate::buckets::{BucketKey, Buckets};
 use crate::held::Held;
@@ -12,8 +12,8 @@ pub(crate) struct Identities {
     count: u32,
 }
 
-/// Some bits of the hash, kept in the entry: they rule out most other entries of a bucket without a look at the
-/// bundle, and from 65,536 buckets on they also decide the split.
+/// Bits of an identity's hash that are kept in the entry: they rule out most other entries of a bucket without access
+/// to the bundle, and from 65,536 buckets on they also decide the split.
 fn tag(hash: u64) -> u16 {
     (hash >> TAG) as u16
 }
@@ -23,13 +23,13 @@ impl Identities {
     pub const fn new() -> Self {
         Identities { buckets: Buckets::new(), count: 0 }
     }
-    /// Entry with this identity, compared as a whole.
+    /// Entry with this identity; all its bits are compared.
     pub fn find<'a>(&self, slots: &'a Slots, key: BucketKey, id: u128) -> Option<&'a Held> {
         let hash = key.identity(id);
         let mut at = self.buckets.find(hash);
         while at != NIL {
             let held = &slots[at];
-            // The tag rejects nearly all others without touching the bundle's memory.
+            // The tag rules out nearly all others without access to the bundle's memory.
             if held.tag == tag(hash) && held.bundle.id == id {
                 return Some(held);
             }
@@ -52,7 +52,7 @@ impl Identities {
         (held.tag, held.chain) = (tag(hash), self.buckets.head(place));
         self.buckets.set(place, slot);
     }
-    /// Splits a bucket's entries between itself and a new one, by the next binary digit of their hashes.
+    /// Splits a bucket's entries between itself and a new bucket, by the next binary digit of their hashes.
     fn split(&mut self, slots: &mut Slots, key: BucketKey, from: u32, to: u32) {
         let digit = to.ilog2();
         let mut at = self.buckets.head(from);
@@ -75,7 +75,7 @@ impl Identities {
         }
         let (place, after) = (self.buckets.place(key.identity(held.bundle.id)), held.chain);
         let mut at = self.buckets.head(place);
-        // The chain is singly linked: its entries have no room for a second link.
+        // The chain is singly linked, since entries have no room for a second link.
         if at == slot {
             self.buckets.set(place, after);
         } else {
@@ -86,7 +86,7 @@ impl Identities {
         }
         self.count -= 1;
     }
-    /// Checks that each entry is in its bucket exactly once, and no others are.
+    /// Checks that each entry with an identity is in its bucket exactly once, and no other entry is.
     pub fn audit(&self, slots: &Slots, key: BucketKey) {
         let mut count = 0;
         for place in 0..self.buckets.len() {

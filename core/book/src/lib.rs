@@ -1,6 +1,6 @@
-//! Bundles a node holds, its neighbours, and the vocabulary of its policies: the book of held bundles, the table of
-//! peers, a policy's view of the node ([`Node`]), the events it receives ([`PolicyEvent`]) and the actions it returns
-//! ([`Action`]).
+//! The bundles that a node holds, its neighbours, and the vocabulary of its policies: the book of held bundles, the
+//! table of neighbours, a policy's view of the node ([`Node`]), the events it receives ([`PolicyEvent`]) and the
+//! actions it returns ([`Action`]).
 //!
 //! This crate decides nothing and knows no wire format: the agent (`core/bpa`) keeps the book, and routers
 //! (`core/routing`) and congestion controls (`core/congestion`) read it. Start with [`Held`] and [`Node`].

@@ -1,24 +1,24 @@
-//! Arrays that grow by a page and never move their elements: no step copies more than the table of pages.
+//! Arrays that grow by a page and never move their elements: growth copies no more than the table of pages.
 //!
-//! Pages start small, so that a small book stays small, and grow with the array: 16 pages of `1 << FIRST` elements,
-//! 16 of twice that, and so on five times; all later ones are 32 times the first. So at most a sixteenth of the space
-//! is empty.
+//! Pages start small, so that a small book stays small, and grow with the array: 16 pages of `1 << FIRST` elements, 16
+//! of twice that, and so on, five sizes in all; all later pages have 32 times the size of the first. So at most a
+//! sixteenth of the space is empty.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// Marks the absence of a slot.
+/// Number that stands for no slot.
 pub(crate) const NIL: u32 = u32::MAX;
-/// Most slots of one array: lists use the upper bit of a slot's number.
+/// Most slots of one array, because lists use the upper bit of a slot's number.
 pub(crate) const SLOTS_MAX: u32 = 1 << 31;
 
-/// Binary logarithm of the pages per size.
+/// Base-2 logarithm of the number of pages of each size below the largest.
 const LANE: u32 = 4;
 /// Number of page sizes below the largest.
 const TIERS: u32 = 5;
 
-/// Array in pages; the first pages have `1 << FIRST` elements.
+/// Array in pages; each of the first pages has `1 << FIRST` elements.
 #[derive(Debug)]
 pub(crate) struct Pages<T, const FIRST: u32> {
     pages: Vec<Box<[T]>>,
@@ -33,30 +33,30 @@ impl<T, const FIRST: u32> Pages<T, FIRST> {
     pub fn len(&self) -> u32 {
         self.len
     }
-    /// Page of an element, and its place there.
+    /// Page of the element with this index, and its place there.
     #[inline]
     const fn place(index: u32) -> (usize, usize) {
-        // Pages of one tier start where the power of two does, so that a logarithm finds the tier.
+        // The pages of each size begin at a power of two, so that a logarithm finds the size.
         let at = index as usize + (1 << (FIRST + LANE));
         let tier = at.ilog2() - (FIRST + LANE);
         let (tier, from) = if tier < TIERS { (tier, 1 << at.ilog2()) } else { (TIERS, 1 << (FIRST + LANE + TIERS)) };
         let size = FIRST + tier;
         (((tier as usize) << LANE) + ((at - from) >> size), at & ((1 << size) - 1))
     }
-    /// Adds a page of elements, each made for its index.
+    /// Adds a page; `make` gives the element for each index.
     pub fn grow(&mut self, make: impl FnMut(u32) -> T) {
         let tier = (self.pages.len() as u32 >> LANE).min(TIERS);
         let end = self.len + (1 << (FIRST + tier));
         // The upper bit of a slot number marks the end of a list.
         assert!(end <= SLOTS_MAX, "an array of the book is full");
-        // One more per eight pages: the table of pages stays small beside them.
+        // Growing by one eighth keeps the table of pages small beside the pages.
         if self.pages.len() == self.pages.capacity() {
             self.pages.reserve_exact(1 + self.pages.len() / 8);
         }
         self.pages.push((self.len..end).map(make).collect());
         self.len = end;
     }
-    /// The element with this index, if it exists.
+    /// Element with this index, if it exists.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         let (page, place) = Self::place(index);
@@ -79,19 +79,19 @@ impl<T, const FIRST: u32> IndexMut<u32> for Pages<T, FIRST> {
     }
 }
 
-/// Fewest slots of an empty pool whose pages are released: a smaller pool would be allocated again for every other
-/// bundle. [`MANY`] bounds the time of a release.
+/// Fewest slots of an empty pool at which its pages are freed: those of a smaller pool would be allocated again for
+/// every other bundle. [`MANY`] is the most, which bounds the time of freeing.
 const FEW: u32 = 64;
 const MANY: u32 = 4096;
 
-/// A slot: in use, or free with the number of the next free one.
+/// A slot: in use, or free with the number of the next free slot.
 #[derive(Debug)]
 enum PoolSlot<T> {
     Used(T),
     Free(u32),
 }
 
-/// Elements in slots: each keeps its slot until it is removed; free slots are reused.
+/// Elements in slots. Each element keeps its slot until it is removed; free slots are reused.
 #[derive(Debug)]
 pub(crate) struct Pool<T, const FIRST: u32> {
     slots: Pages<PoolSlot<T>, FIRST>,
@@ -103,11 +103,11 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
     pub const fn new() -> Self {
         Pool { slots: Pages::new(), free: NIL, used: 0 }
     }
-    /// Slots in use.
+    /// Number of slots in use.
     pub fn len(&self) -> u32 {
         self.used
     }
-    /// All slots, free ones included.
+    /// Number of slots, free ones included.
     pub fn slots(&self) -> u32 {
         self.slots.len()
     }
@@ -128,14 +128,14 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
         self.used += 1;
         slot
     }
-    /// Removes the element of a slot.
+    /// Removes and returns the element in a slot.
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         self.get(slot)?;
         match core::mem::replace(&mut self.slots[slot], PoolSlot::Free(self.free)) {
             PoolSlot::Used(thing) => {
                 self.free = slot;
                 self.used -= 1;
-                // Freed pages are not needed slot by slot, only as a whole.
+                // Pages are freed only all at once, when no slot is in use.
                 if self.used == 0 && (FEW..=MANY).contains(&self.slots.len()) {
                     *self = Pool::new();
                 }

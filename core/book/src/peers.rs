@@ -1,4 +1,4 @@
-//! Neighbours: their names and the certainty of each, the links that are up, and the bundles they have.
+//! Neighbours: their names and how certain each is, the links that are up, and the bundles that they have.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,38 +7,38 @@ use farlink_base::{
     set,
 };
 
-/// Most names that one neighbour may merely claim.
+/// Number of names of one neighbour from which on a name that it merely claims is ignored.
 const NAMES_MAX: usize = 64;
 
-/// Certainty of a neighbour's name, ordered: a weaker one never displaces a stronger one.
+/// Certainty of a neighbour's name, in ascending order. A weaker one never displaces a stronger one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Identity {
-    /// No name known.
+    /// No name is known.
     #[default]
     Unknown,
-    /// Claimed by the neighbour only.
+    /// Only the neighbour itself claims the name.
     Claimed,
-    /// It answers at the address configured for this name.
+    /// The neighbour answers at the address that is configured for this name.
     Address,
-    /// Proven by authentication (TLS certificate).
+    /// The neighbour proved the name by authentication (TLS certificate).
     Proven,
 }
 
-/// Origin of the knowledge of a neighbour.
+/// Way in which a neighbour became known.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// Named in the configuration.
+    /// The configuration names the neighbour.
     Configured,
-    /// In radio contact and known by the simulation (nodes that move): as good as configured while it is there,
-    /// forgotten afterwards.
+    /// The neighbour is in radio contact, and the simulation names it (nodes that move): as good as configured while it
+    /// is there, forgotten afterwards.
     Met,
-    /// Found by its announcements.
+    /// The neighbour was discovered by its announcements.
     Discovered,
-    /// It connected to this node.
+    /// The neighbour connected to this node.
     Came,
 }
 impl Origin {
-    /// Whether its identity comes from a source other than itself: the configuration or the simulation.
+    /// Whether the neighbour's name comes from the configuration or the simulation, not from itself.
     pub fn is_vouched(self) -> bool {
         matches!(self, Origin::Configured | Origin::Met)
     }
@@ -56,35 +56,36 @@ pub struct PeerName {
 /// A neighbour of this node.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its number at this node.
+    /// Number of the neighbour at this node.
     pub id: PeerId,
-    /// Node number of its most certain name; null without names.
+    /// Node number of the most certain name; null without names.
     pub node: NodeId,
-    /// Its names, the most certain first.
+    /// Names of the neighbour, the most certain first.
     pub names: Vec<PeerName>,
-    /// Origin of the knowledge of it.
+    /// Way in which the neighbour became known.
     pub origin: Origin,
-    /// All links to it.
+    /// All links to the neighbour.
     pub links: Vec<LinkId>,
     /// Links over which bundles may leave now.
     pub up: Vec<LinkId>,
-    /// Planned end of its reachability, if the contact plan has one.
+    /// Planned end of the current contact, the latest of all links; `None` without an end.
     pub until: Option<Instant>,
-    /// Planned time at which it is reachable again, if the contact plan has one.
+    /// Planned start of the next contact over any link, if the contact plan has one.
     pub next_up: Option<Instant>,
-    /// Rate of its fastest link, if known.
+    /// Rate of the fastest link that is up; while none is, as it last was, at first that of the fastest link. `None`:
+    /// unknown.
     pub rate: Option<DataRate>,
-    /// Free bytes of its store, from its last hello.
+    /// Free bytes of the neighbour's store, from its last hello.
     pub free: Option<u64>,
-    /// Capacity of its store in bytes, from its last hello.
+    /// Capacity of the neighbour's store in bytes, from its last hello.
     pub capacity: Option<u64>,
-    /// Whether a hello arrived since it came up.
+    /// Whether a hello with a summary was evaluated since the neighbour was last lost.
     pub heard: bool,
-    /// Its newest hello of this encounter.
+    /// Newest hello of this encounter.
     pub newest_hello: Newest,
-    /// Time up to which its budget for hello processing is spent.
+    /// Time up to which the neighbour's budget for hellos is spent.
     pub hellos_until: Instant,
-    /// Low halves of the identities of bundles it is known to have.
+    /// Low halves of the identities of bundles that the neighbour is known to have.
     has: KnownBundles,
 }
 
@@ -101,8 +102,8 @@ impl Default for Newest {
     }
 }
 impl Newest {
-    /// Accepts a hello as the newest if it was created later than the last one, or if the last one arrived more than
-    /// `counts` ago. Returns whether it did.
+    /// Notes a hello as the newest if it was created later than the last one, or if that arrived more than `counts`
+    /// ago. Returns whether it was noted.
     pub fn is_news(&mut self, made: CreationTimestamp, now: Instant, counts: Duration) -> bool {
         let news = self.came == Instant::MAX || made > self.made || self.came + counts <= now;
         if news {
@@ -112,12 +113,12 @@ impl Newest {
     }
 }
 
-/// Most identities remembered of one neighbour; beyond that the memory is cleared.
+/// Most identities of bundles remembered for one neighbour; beyond that all are forgotten.
 const HAS_MAX: usize = 1 << 20;
 
-/// Low halves of bundle identities. Many are spread over shards that grow one by one: a single table of a million
-/// would halt the node for 15 ms each time it doubles. A handful, as for most neighbours of moving nodes, are kept in
-/// a vector, where a table would cost more than it saves.
+/// Set of low halves of bundle identities. Many are spread over shards that grow one by one: a single table of a
+/// million would halt the node for 15 ms each time it doubles. A handful, as for most neighbours of moving nodes, is
+/// kept in a vector, where a table would cost more than it saves.
 #[derive(Clone, Debug)]
 struct KnownBundles {
     handful: Vec<u64>,
@@ -125,7 +126,7 @@ struct KnownBundles {
     seed: u64,
     len: usize,
 }
-/// Tables for more than a handful.
+/// Tables for more identities than a handful.
 #[derive(Clone, Debug)]
 struct Tables {
     few: Set<u64>,
@@ -139,7 +140,7 @@ impl KnownBundles {
     fn new(seed: u64) -> Self {
         KnownBundles { handful: Vec::new(), tables: None, seed, len: 0 }
     }
-    /// Shard of an identity, by its upper bits; the shard's own table hashes all of them.
+    /// Shard of an identity, by its upper bits. The shard's own table hashes all bits.
     fn shard(id: u64) -> usize {
         (id >> (64 - Self::SHARD_BITS)) as usize
     }
@@ -186,34 +187,34 @@ impl KnownBundles {
 }
 
 impl Peer {
-    /// Whether bundles may leave for it now.
+    /// Whether bundles may leave for the neighbour now.
     #[inline]
     pub fn is_up(&self) -> bool {
         !self.up.is_empty()
     }
-    /// Whether this is one of its node numbers.
+    /// Whether one of the neighbour's names has this node number.
     #[inline]
     pub fn is(&self, node: NodeId) -> bool {
         node != NodeId::NULL && (self.node == node || self.names.iter().any(|name| name.id.node() == node))
     }
-    /// Certainty of its most certain name.
+    /// Certainty of the most certain name.
     pub fn identity(&self) -> Identity {
         self.names.first().map_or(Identity::Unknown, |name| name.identity)
     }
-    /// Certainty with which it is this node; `None` if it has no such name.
+    /// Certainty of the neighbour's name with this node number; `None` if it has no such name.
     pub fn identity_as(&self, node: NodeId) -> Option<Identity> {
         self.names.iter().filter(|name| name.id.node() == node).map(|name| name.identity).max()
     }
-    /// Its most certain name; null without names.
+    /// Most certain name; null without names.
     pub fn endpoint(&self) -> EndpointId {
         self.names.first().map_or(EndpointId::Null, |name| name.id.clone())
     }
-    /// Whether it is known to have this bundle.
+    /// Whether the neighbour is known to have this bundle.
     #[inline]
     pub fn has(&self, bundle: &BundleMeta) -> bool {
         self.has.contains(bundle.id as u64)
     }
-    /// Remembers that it has a bundle, by the low half of its identity.
+    /// Remembers that the neighbour has the bundle with this low half of its identity.
     pub fn note_has(&mut self, id: u64) {
         // Forgetting costs at worst copies that the neighbour refuses.
         if self.has.len >= HAS_MAX {
@@ -221,15 +222,16 @@ impl Peer {
         }
         self.has.insert(id);
     }
-    /// Remembers that it does not have the bundle.
+    /// Remembers that the neighbour does not have the bundle with this low half of its identity.
     pub fn note_lacks(&mut self, id: u64) {
         self.has.remove(id);
     }
-    /// Forgets which bundles it has.
+    /// Forgets which bundles the neighbour has.
     pub fn forget(&mut self) {
         self.has = KnownBundles::new(u64::from(self.id.0));
     }
-    /// Learns a name, unless a stronger one displaces it. Returns whether its node number changed.
+    /// Learns a name, or a stronger certainty of it. A merely claimed name is ignored if there are too many names.
+    /// Returns whether the neighbour's node number changed.
     pub fn learn(&mut self, id: EndpointId, identity: Identity) -> bool {
         // The null endpoint names no node.
         if id.node() == NodeId::NULL {
@@ -265,25 +267,25 @@ impl Peers {
     pub fn new(seed: u64) -> Self {
         Peers { peers: Few::new(), by_node: map(seed), last: 0 }
     }
-    /// Looks up a neighbour by number.
+    /// Looks up a neighbour by its number.
     #[inline]
     pub fn get(&self, id: PeerId) -> Option<&Peer> {
         self.peers.get(&id).map(|peer| &**peer)
     }
-    /// Looks up a neighbour by number, for changes.
+    /// Looks up a neighbour by its number, for changes.
     #[inline]
     pub fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
         self.peers.get_mut(&id).map(|peer| &mut **peer)
     }
-    /// The neighbour most certain to be this node.
+    /// Neighbour that is most certain to be the node with this number.
     pub fn of(&self, node: NodeId) -> Option<&Peer> {
         self.get(*self.by_node.get(&node)?)
     }
-    /// Neighbours reachable now, in order of first contact.
+    /// Neighbours that are reachable now, in the order in which they were added.
     pub fn up(&self) -> impl Iterator<Item = &Peer> {
         self.all().filter(|peer| peer.is_up())
     }
-    /// All neighbours, in order of first contact.
+    /// All neighbours, in the order in which they were added.
     pub fn all(&self) -> impl Iterator<Item = &Peer> {
         self.peers.values().map(|peer| &**peer)
     }
@@ -319,8 +321,8 @@ impl Peers {
         self.peers.insert(id, Box::new(peer));
         id
     }
-    /// Learns a neighbour's name. [`Peers::of`] finds the neighbour that is most certain to be a node; among equals,
-    /// the first.
+    /// Learns a neighbour's name. From then on [`Peers::of`] finds this neighbour by the name's node number if no other
+    /// is as certain to be that node.
     pub fn learn(&mut self, id: PeerId, name: EndpointId, identity: Identity) {
         let node = name.node();
         let Some(peer) = self.peers.get_mut(&id) else { return };
@@ -334,7 +336,7 @@ impl Peers {
             self.by_node.insert(node, id);
         }
     }
-    /// Removes a neighbour. Each of its node numbers passes to the most certain other neighbour of that name.
+    /// Removes a neighbour. For each of its names, [`Peers::of`] then finds the neighbour that is next in certainty.
     pub fn remove(&mut self, id: PeerId) -> Option<Peer> {
         let peer = self.peers.remove(&id)?;
         for name in &peer.names {
@@ -350,9 +352,9 @@ impl Peers {
         }
         Some(*peer)
     }
-    /// The neighbour most certain to be this node; among equals, the one met first.
+    /// Number of the neighbour that is most certain to be this node; among equals, the one added first.
     fn surest(&self, node: NodeId) -> Option<PeerId> {
-        // The lower number was met first.
+        // The lower number was added first.
         let sure = |peer: &Peer| Some((peer.identity_as(node)?, core::cmp::Reverse(peer.id)));
         self.all().filter_map(sure).max().map(|(_, id)| id.0)
     }

@@ -1,5 +1,5 @@
-//! Interface between a node and its policies: its view of the node ([`Node`]), events ([`PolicyEvent`]) and actions
-//! ([`Action`]). The contracts `Router` (`core/routing`) and `Control` (`core/congestion`) build on it.
+//! Interface between a node and its policies: a policy's view of the node ([`Node`]), events ([`PolicyEvent`]) and
+//! actions ([`Action`]). The contracts `Router` (`core/routing`) and `Control` (`core/congestion`) build on it.
 
 use crate::book::Book;
 use crate::forecast::StoreFlow;
@@ -12,13 +12,13 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{DataRate, DeleteReason, Instant, LinkId, NodeId, PeerId, Rng};
 
-/// One of a node's two policies; also selects the label of a bundle that belongs to it.
+/// One of a node's two policies; also the index of its label among a bundle's labels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Side {
-    /// The router and its label.
+    /// The router.
     Router = 0,
-    /// The congestion control and its label.
+    /// The congestion control.
     Control = 1,
 }
 
@@ -45,7 +45,7 @@ pub struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// Label of a bundle that belongs to the called policy.
+    /// The called policy's label of a bundle.
     pub fn label(&self, held: &Held) -> u32 {
         held.labels[self.side as usize]
     }
@@ -63,20 +63,20 @@ impl Node<'_> {
     }
 }
 
-/// Global knowledge that no real node has. A policy that uses it is registered with `oracle: true`, and gets it only
-/// where a driver gives it to the agent. The agent reports the node's own events to it.
+/// Global knowledge that no real node has. A policy that uses it is registered with `oracle: true`; it is there only if
+/// the driver gave an oracle to the agent. The agent reports its own node's events to the oracle.
 pub trait Oracle {
-    /// Copies of a bundle in the whole network.
+    /// Number of copies of a bundle in the whole network.
     fn copies(&self, id: u128) -> u64;
     /// Number of times a bundle was forwarded in the whole network.
     fn forwards(&self, id: u128) -> u64;
     /// Mean number of forwards over all bundles.
     fn mean_forwards(&self) -> f64;
-    /// Nodes that hold or held a bundle, without its source.
+    /// Number of nodes that hold or held a bundle, without its source.
     fn seen(&self, id: u128) -> u64 {
         self.forwards(id)
     }
-    /// Number of nodes in the network.
+    /// Number of nodes in the network; 0 if unknown.
     fn nodes(&self) -> u64 {
         0
     }
@@ -103,17 +103,17 @@ pub enum Why {
     Forwarded,
     /// Moved to a neighbour to free space here.
     Migrated(PeerId),
-    /// A policy learned that it was delivered elsewhere.
+    /// A policy learned that the bundle was delivered elsewhere.
     Acked,
     /// Evicted in favour of another bundle.
     Overflow,
-    /// Unauthenticated, and replaced by an authenticated bundle with the same identity.
+    /// Removed because no link vouches for it and a vouched bundle with the same identity arrived.
     Displaced,
     /// Deleted for another reason.
     Deleted(DeleteReason),
 }
 impl Why {
-    /// Deletion reason used in events and status reports.
+    /// Reason of deletion as in events and status reports; `Done` if the bundle was not given up.
     pub const fn reason(self) -> DeleteReason {
         match self {
             Why::Delivered | Why::Forwarded | Why::Migrated(_) | Why::Acked => DeleteReason::Done,
@@ -124,7 +124,7 @@ impl Why {
     }
 }
 
-/// Notification to a policy. A bundle named in it can still be looked up.
+/// Notification to a policy. A bundle that it names can still be looked up, also in [`PolicyEvent::Gone`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PolicyEvent<'a> {
     /// A neighbour became reachable: its first link is up.
@@ -155,9 +155,9 @@ pub enum PolicyEvent<'a> {
         /// Link that changed state.
         link: LinkId,
     },
-    /// A message from the same policy at a neighbour.
+    /// A message arrived from the same policy at a neighbour.
     Heard {
-        /// Neighbour that sent it.
+        /// Neighbour that sent the message.
         from: PeerId,
         /// Content in the policy's own format.
         bytes: &'a [u8],
@@ -166,17 +166,17 @@ pub enum PolicyEvent<'a> {
     Kept {
         /// The new bundle.
         bundle: Handle,
-        /// Label of this policy that it arrived with; 0 if only the other policy's label is nonzero. `None` if it
-        /// came without labels (both 0) or was created here.
+        /// Label of this policy that the bundle arrived with, 0 if only the other policy's label is not 0. `None` if
+        /// the bundle came without labels (both 0) or was created here.
         wire: Option<u32>,
     },
-    /// A bundle was passed to the convergence layer for a neighbour, and the local part of a split label was written.
+    /// A bundle was passed to the convergence layer for a neighbour. Its labels here are already those that stay.
     Handed {
         /// Bundle being sent.
         bundle: Handle,
-        /// Neighbour it is sent to.
+        /// Neighbour that the bundle is sent to.
         to: PeerId,
-        /// Label that travels with it.
+        /// Part of this policy's label that travels with the bundle.
         gave: u32,
         /// Whether a copy stays here.
         keep: bool,
@@ -185,20 +185,20 @@ pub enum PolicyEvent<'a> {
     Sent {
         /// Bundle that was sent.
         bundle: Handle,
-        /// Neighbour that now has it.
+        /// Neighbour that now has the bundle.
         to: PeerId,
-        /// Label that travelled with it.
+        /// Part of this policy's label that travelled with the bundle.
         gave: u32,
         /// Whether a copy stays here.
         keep: bool,
     },
-    /// A neighbour did not receive a bundle or had it before: the label that travelled returns.
+    /// A neighbour did not receive a bundle, or had it before: the label that travelled comes back.
     Failed {
         /// Bundle that was sent.
         bundle: Handle,
-        /// Neighbour it was sent to.
+        /// Neighbour that the bundle was sent to.
         to: PeerId,
-        /// Label that returned.
+        /// Part of this policy's label that comes back.
         gave: u32,
         /// Whether a copy was to stay here.
         keep: bool,
@@ -207,14 +207,14 @@ pub enum PolicyEvent<'a> {
     Gone {
         /// Bundle that leaves.
         bundle: Handle,
-        /// Cause of its departure.
+        /// Cause of the bundle's departure.
         why: Why,
     },
     /// The time requested with [`Action::Wake`] has come.
     Wake,
 }
 
-/// Set of events that a policy wants; others are not generated for it.
+/// Set of events that a policy subscribes to; it gets no others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventMask(pub u16);
 impl EventMask {
@@ -238,7 +238,8 @@ impl EventMask {
     pub const fn and(self, other: EventMask) -> EventMask {
         EventMask(self.0 | other.0)
     }
-    /// Whether the event is in the set. Events that a policy causes itself (messages, wake-ups) are always delivered.
+    /// Whether a policy with this set gets the event. Messages and wake-ups are always delivered, since a policy causes
+    /// them itself.
     pub const fn wants(self, event: &PolicyEvent<'_>) -> bool {
         let class = match event {
             PolicyEvent::Up { .. } | PolicyEvent::Down { .. } => Self::PEERS,
@@ -253,8 +254,8 @@ impl EventMask {
     }
 }
 
-/// Division of a label when a copy is passed on. If both policies let 0 travel, no labels travel at all, and the
-/// receiver's [`PolicyEvent::Kept`] has `wire: None`.
+/// Division of a label when a bundle or copy is passed on. If both policies let 0 travel, no labels travel at all, and
+/// the receiver's [`PolicyEvent::Kept`] has `wire: None`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LabelSplit {
     /// Part that stays here.
@@ -266,7 +267,7 @@ pub struct LabelSplit {
 /// Offer of a bundle to a neighbour, with its rank and the division of its labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CopyOffer {
-    /// Position in the sending order, lowest first.
+    /// Rank in the order of sending, lowest first.
     pub rank: u64,
     /// Whether a copy stays here.
     pub keep: bool,
@@ -291,27 +292,28 @@ impl CopyOffer {
     }
 }
 
-/// Next hop of a bundle: a link and the time in which it may be used.
+/// Next hop of a bundle: a link and the time in which the link may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextHop {
     /// Outgoing link to use.
     pub link: LinkId,
-    /// Earliest time of departure (the contact's start), where the router knows it.
+    /// Earliest time of departure (the start of the contact), as far as the router knows it.
     pub not_before: Instant,
-    /// Latest time of departure (the contact's end); afterwards the router is asked again.
+    /// End of the time in which the bundle may depart (the end of the contact); after it the router is asked again.
     pub until: Instant,
 }
 
 /// Decision of a router about a bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RouteDecision {
-    /// Carry it and offer it to neighbours as they come up; `wants` and [`Action`]s decide.
+    /// Carry the bundle and offer it to neighbours as they come up; the router's `wants` and [`Action`]s decide
+    /// further.
     Carry,
     /// No route yet: ask again at this time, or when something changes.
     Wait(Instant),
-    /// Send it over this next hop; the bundle belongs to that link.
+    /// Queue the bundle for this next hop.
     One(NextHop),
-    /// Send a copy over each next hop; the first takes the bundle itself.
+    /// Queue the bundle for the first usable next hop, and a copy for each other one.
     All(Vec<NextHop>),
 }
 
@@ -326,13 +328,14 @@ pub struct DeliveryEstimate {
 
 /// Forecasts that a control may ask of a router.
 pub trait DeliveryForecast {
-    /// Estimates a bundle's delivery from this node, or via a neighbour it is passed to; `None` without an estimate.
+    /// Estimates the delivery of a bundle from this node, or, with `via`, from a neighbour that it would be passed to;
+    /// `None` without an estimate.
     fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let _ = (node, held, via);
         None
     }
-    /// Flows into and out of this node that the contact plan allows from now to `until`: some 1,024 contacts at most,
-    /// in no particular order. Empty if the router reads no plan.
+    /// Flows into and out of this node that the contact plan allows from now to `until`, from about 1,024 contacts at
+    /// most, in no particular order. Empty if the router reads no plan.
     fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<StoreFlow> {
         let _ = (node, until);
         Vec::new()
@@ -342,7 +345,7 @@ pub trait DeliveryForecast {
 /// Action requested by a policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Sends a message to the same policy at a neighbour, with the node's hello.
+    /// Sends a message to the same policy at a neighbour, with this node's next hello.
     Tell {
         /// Receiving neighbour.
         to: PeerId,
@@ -356,32 +359,33 @@ pub enum Action {
         /// New value of the label.
         label: u32,
     },
-    /// Asks the router again about this bundle.
+    /// Takes a bundle out of its queues and asks the router again.
     Reroute(Handle),
-    /// Asks the router again about every waiting bundle. Bundles queued for a link stay there until their next hop
-    /// ends; [`Action::Reroute`] takes one out.
+    /// Asks the router again about every waiting bundle. Bundles that are queued for a link stay there until their next
+    /// hop's time ends; [`Action::Reroute`] takes a bundle out.
     RerouteAll,
     /// Asks the router again about waiting bundles for this node.
     RerouteTo(NodeId),
-    /// Asks again which bundles this neighbour should get.
+    /// Asks both policies again which bundles this neighbour should get.
     Reask(PeerId),
-    /// Deletes a bundle as far as the policy is concerned. Custody and delivery go on.
+    /// Ends the forwarding of a bundle, and deletes it unless custody, delivery or a transmission holds it. No effect
+    /// on bundles for this node.
     Delete {
         /// Bundle to delete.
         bundle: Handle,
         /// Cause to report.
         why: Why,
     },
-    /// Refuses bundles of this identity from now on, except those for this node.
+    /// Refuses bundles of this identity from now on, except those addressed to this node.
     Ban {
         /// Identity to refuse.
         id: u128,
     },
-    /// Moves a bundle to this neighbour to free space here.
+    /// Moves a bundle to this neighbour to free space here. No effect if more than forwarding holds the bundle.
     Migrate {
         /// Bundle to move.
         bundle: Handle,
-        /// Neighbour that takes it.
+        /// Neighbour that takes the bundle.
         to: PeerId,
     },
     /// Requests a [`PolicyEvent::Wake`] at this time.
@@ -428,20 +432,21 @@ impl Actions {
 pub fn put_number(message: &mut Vec<u8>, number: u64) {
     message.extend_from_slice(&number.to_be_bytes());
 }
-/// Numbers in a policy's message; trailing bytes are ignored.
+/// Numbers of a policy's message, as [`put_number`] wrote them; trailing bytes are ignored.
 pub fn numbers(message: &[u8]) -> impl Iterator<Item = u64> + '_ {
     message.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk))
 }
 
-/// Largest book of which all bundles are examined rather than a random sample.
+/// Most bundles of a book that are all examined; of a larger book a random sample is examined.
 const EXACT: usize = 1024;
 
-/// Bundles in ascending order of score, oldest first among equals. Each step costs a heap operation.
+/// Iterator over bundles in ascending order of score, those with the lowest number first among equals. Each step costs
+/// a heap operation at most.
 pub struct Ranking<'b>(Ranked<'b>);
 enum Ranked<'b> {
     /// Remaining bundles, least score on top.
     Heap(BinaryHeap<Reverse<Rank>>),
-    /// Bundles in order of arrival, which is that of their scores.
+    /// Bundles in order of arrival, which is also the order of their scores.
     Walk(Box<dyn Iterator<Item = Handle> + 'b>),
 }
 /// Score as an integer, the bundle's number, and the bundle.
@@ -457,7 +462,7 @@ impl Iterator for Ranking<'_> {
     }
 }
 
-/// Rank of a bundle with this score; `None` if it has none or it is not a number.
+/// Rank of a bundle with this score; `None` without a score or if it is not a number.
 fn rank(held: &Held, score: Option<f64>) -> Option<Rank> {
     // Adding zero merges the two zeros; negative numbers have their bits inverted, as in `f64::total_cmp`.
     let bits = (score.filter(|score| !score.is_nan())? + 0.0).to_bits().cast_signed();
@@ -466,8 +471,8 @@ fn rank(held: &Held, score: Option<f64>) -> Option<Rank> {
 }
 
 impl Book {
-    /// Ranks bundles by score (`None`: not a candidate), each scored once. Returns `None` beyond 1,024 bundles: see
-    /// [`Book::least`].
+    /// Ranks bundles by score; those with the score `None` are left out. Each bundle is scored once. Returns `None` if
+    /// the book has more than 1,024 bundles: use [`Book::least`] then.
     pub fn ranking(&self, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Ranking<'_>> {
         if self.len() > EXACT {
             return None;
@@ -475,8 +480,8 @@ impl Book {
         let ranks = self.all().filter_map(|held| rank(held, score(held)));
         Some(Ranking(Ranked::Heap(ranks.map(Reverse).collect())))
     }
-    /// Like [`Book::ranking`], for scores that grow with the class of service first and then with the number: if all
-    /// bundles have one class, each is scored only at its turn.
+    /// Like [`Book::ranking`], for scores that grow first with the class of service and then with the number: if all
+    /// bundles have one class, each is scored only when its turn comes.
     pub fn ranking_of_newest<'b>(&'b self, mut score: impl FnMut(&Held) -> Option<f64> + 'b) -> Option<Ranking<'b>> {
         if self.len() > EXACT || !self.is_even() {
             return self.ranking(score);
@@ -484,8 +489,8 @@ impl Book {
         let ranks = self.all().filter_map(move |held| rank(held, score(held)));
         Some(Ranking(Ranked::Walk(Box::new(ranks.map(|(_, _, bundle)| bundle)))))
     }
-    /// The bundle with the least score (`None`: not a candidate): exact up to 1,024 bundles, beyond that of 64 drawn
-    /// ones, so that the cost stays bounded.
+    /// Bundle with the least score; those with the score `None` are left out. Exact for up to 1,024 bundles; of more,
+    /// 64 are drawn at random, so that the cost stays bounded.
     pub fn least(&self, rng: &mut Rng, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Handle> {
         const DRAWN: usize = 64;
         let mut look = |held: &Held| rank(held, score(held));

@@ -5,8 +5,8 @@ use crate::peers::{Identity, Peer};
 use alloc::collections::{BTreeMap, BTreeSet};
 use farlink_base::NodeId;
 
-/// Reporter and order of each reported entry of a table. When the table is full, the peer with the most entries loses
-/// the one it has not repeated for longest ([`Reporters::loser`]).
+/// Peer that reported each entry of a table, and the order of the reports. When the table is full, the peer with the
+/// most entries loses the one that it has not repeated for longest ([`Reporters::loser`]).
 #[derive(Clone, Debug)]
 pub struct Reporters<K> {
     by_key: BTreeMap<K, (NodeId, u64)>,
@@ -21,13 +21,13 @@ impl<K> Default for Reporters<K> {
 }
 
 impl<K: Ord + Copy> Reporters<K> {
-    /// Name under which a neighbour reports. Unauthenticated neighbours share the null node, however many names they
-    /// claim.
+    /// Node under which a neighbour's reports are counted. Unauthenticated neighbours share the null node, however many
+    /// names they claim.
     pub fn name(peer: &Peer) -> NodeId {
         if peer.identity() >= Identity::Address { peer.node } else { NodeId::NULL }
     }
-    /// Notes that a peer reported an entry. The entry of another peer changes hands only to a peer with fewer
-    /// entries: otherwise a peer that repeats everything could have everything evicted.
+    /// Notes that a peer reported an entry. An entry of another peer passes to it only if it has fewer entries:
+    /// otherwise a peer that repeats everything could have everything evicted.
     pub fn note(&mut self, key: K, reporter: NodeId) {
         if let Some((before, _)) = self.by_key.get(&key).copied() {
             // The peer with fewer entries is believed to know the entry first-hand.
@@ -41,7 +41,7 @@ impl<K: Ord + Copy> Reporters<K> {
         self.by_key.insert(key, (reporter, self.count));
         self.by_reporter.entry(reporter).or_default().insert((self.count, key));
     }
-    /// Removes an entry that left the table or that this node now knows first-hand.
+    /// Removes an entry that has left the table, or that this node now knows first-hand.
     pub fn forget(&mut self, key: K) {
         let Some((reporter, number)) = self.by_key.remove(&key) else { return };
         if let Some(all) = self.by_reporter.get_mut(&reporter) {
@@ -51,7 +51,7 @@ impl<K: Ord + Copy> Reporters<K> {
             }
         }
     }
-    /// Removes the entries that left the table.
+    /// Removes the entries for which `stays` is false, because they have left the table.
     pub fn retain(&mut self, mut stays: impl FnMut(&K) -> bool) {
         let gone: alloc::vec::Vec<K> = self.by_key.keys().filter(|key| !stays(key)).copied().collect();
         gone.into_iter().for_each(|key| self.forget(key));
@@ -66,7 +66,7 @@ impl<K: Ord + Copy> Reporters<K> {
     pub fn has(&self, key: K) -> bool {
         self.by_key.contains_key(&key)
     }
-    /// Number of entries of the peer that reported most.
+    /// Number of entries of the peer that has most.
     pub fn most(&self) -> usize {
         self.by_reporter.values().map(BTreeSet::len).max().unwrap_or(0)
     }

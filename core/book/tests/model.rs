@@ -25,7 +25,7 @@ struct ModelBundle {
     number: u64,
     bundle: Arc<BundleMeta>,
     expires: Instant,
-    /// Whether it is in the order of lifetimes.
+    /// Whether the bundle is in the order of expiries.
     armed: bool,
     reasons: Vec<RetentionConstraint>,
 }

@@ -38,8 +38,8 @@
 //! | `work` | follow-up steps, timers, the budget of one call |
 //! | `policies` | the router and the congestion control |
 //!
-//! A new router is a file of `core/routing/src`, a new congestion control one of `core/congestion/src`; neither is
-//! named here. [`Policies`] asks them: for `dispatch.rs` and `forward.rs` *where* a bundle goes, for `evict.rs`
+//! A new router is a file of `core/routing/src`, a new congestion control is a file of `core/congestion/src`; neither
+//! is named here. [`Policies`] calls them: `dispatch.rs` and `forward.rs` ask *where* a bundle goes, `evict.rs` asks
 //! *whether* it is kept.
 //!
 //! Each call runs in its [`Context`]: the current time, the edge to wire formats, and the sink for outputs.
@@ -104,7 +104,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent with its policies. It takes bundles once the store has reported `Opened`.
+    /// An agent with its policies. It accepts bundles once the store has reported `Opened`.
     pub fn new(mut settings: Settings, router: Box<dyn Router>, control: Box<dyn Control>) -> Self {
         let (seed, limits) = (settings.seed, settings.limits);
         let mut neighbours = Neighbours::new(seed ^ 1);
@@ -144,11 +144,11 @@ impl Agent {
     pub fn preload_plan(&mut self, plan: Arc<PlanIndex>) {
         self.plan.preload(plan);
     }
-    /// Replaces the configured router by one that is in no registry; before the first input.
+    /// Replaces the configured router by one that is in no registry. Must precede the first input.
     pub fn set_router(&mut self, router: Box<dyn Router>) {
         self.policies.set_router(router);
     }
-    /// Replaces the configured congestion control by one that is in no registry; before the first input.
+    /// Replaces the configured congestion control by one that is in no registry. Must precede the first input.
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.policies.set_control(control);
     }
@@ -156,12 +156,12 @@ impl Agent {
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);
     }
-    /// Gives back memory that a busy time needed; the driver expects to be idle for now.
+    /// Frees memory that earlier load needed. For times at which the driver expects no work.
     pub fn rest(&mut self) {
         self.book.rest();
         self.work.rest();
     }
-    /// Payload bytes of unanswered deliveries.
+    /// Payload bytes of deliveries that applications have not answered yet.
     pub fn unanswered(&self) -> u64 {
         self.deliveries.unanswered_bytes()
     }
@@ -169,11 +169,12 @@ impl Agent {
     pub fn resident(&self) -> u64 {
         self.bounds.memory.resident()
     }
-    /// Bytes of long heads of held bundles, by [`Limits::head_bytes`](crate::Limits::head_bytes).
+    /// Bytes by which heads exceed the usual length, all held bundles together;
+    /// [`Limits::head_bytes`](crate::Limits::head_bytes) bounds them.
     pub fn heads(&self) -> u64 {
         self.bounds.fair_share.heads()
     }
-    /// Whether the store was read; bundles are accepted from then on.
+    /// Whether the bundles of earlier runs have been read from the store; until then no bundle is accepted.
     pub fn is_open(&self) -> bool {
         self.open
     }
@@ -182,7 +183,8 @@ impl Agent {
         self.book.is_empty()
     }
 
-    /// Adds a link. Returns false if the number is in use.
+    /// Adds a link. The neighbour counts as configured unless the link's number is a dynamic one. Returns false if the
+    /// number is in use.
     pub fn add_link<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -193,7 +195,7 @@ impl Agent {
         let origin = if settings.link.is_dynamic() { Origin::Came } else { Origin::Configured };
         self.add_link_of(now, settings, origin, edge, out)
     }
-    /// Adds a link whose neighbour became known as `origin` states.
+    /// Adds a link whose neighbour became known as `origin` states. Returns false if the number is in use.
     pub fn add_link_of<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -215,7 +217,7 @@ impl Agent {
         self.drop_link(&mut Context { now, edge, out }, id);
     }
 
-    /// Latest time of the next call with [`Input::Wake`]; now, while work is left over.
+    /// Time by which [`Input::Wake`] must follow: at once while work is left over. `None`: nothing is due.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.has_work() {
             return Some(self.now);
@@ -223,7 +225,9 @@ impl Agent {
         let custody = self.custody.as_ref().and_then(|custody| custody.next());
         let tunnels = self.tunnels.as_ref().and_then(|tunnels| tunnels.next());
         let own = Instant::earliest([self.work.next_deadline(), self.book.next_expiry(), self.outbound.next()]);
-        Instant::earliest([own, custody, tunnels, self.reports.next()])
+        // Before the store was read, no unused sequence number is known.
+        let reports = if self.open { self.reports.next() } else { None };
+        Instant::earliest([own, custody, tunnels, reports])
     }
 
     /// Whether [`Input::Wake`] at `now` would find any work.
@@ -231,8 +235,8 @@ impl Agent {
         !self.hellos.is_idle() || self.next_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Takes one input at `now` and pushes the outputs that follow. Follow-up work beyond a slice is left to later
-    /// calls.
+    /// Takes one input at `now` and pushes the outputs that follow. Follow-up work that exceeds one slice is left to
+    /// later calls.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
         self.now = now;
         self.work.begin();
@@ -330,7 +334,8 @@ impl Agent {
     }
 
     fn drain<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
-        // Urgent steps go before walks, so that a long walk delays no input's consequences by more than one unit.
+        // Steps go before background work, so that long background work delays an input's consequences by one unit at
+        // most.
         while self.work.spend_one() {
             if let Some(step) = self.work.pop_step() {
                 self.step(cx, step);
@@ -364,10 +369,11 @@ impl Agent {
         }
     }
 
-    /// Does one unit of the walks; false once all are finished.
+    /// Does one unit of background work: expiry, ended waits, due signals and reports, rerouting, offers. Returns false
+    /// if none is left.
     fn walk<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) -> bool {
         let now = cx.now;
-        // Expired bundles leave before walks spend work on them (RFC 9171 5.5).
+        // Expired bundles leave before other background work is spent on them (RFC 9171 5.5).
         if self.book.next_expiry().is_some_and(|at| at <= now) {
             if let Some(bundle) = self.book.pop_expired(now) {
                 self.on_lifetime_end(cx, bundle);
@@ -380,7 +386,7 @@ impl Agent {
             self.on_custody_due(cx, due);
         } else if let Some(due) = self.tunnels.as_mut().and_then(|tunnels| tunnels.pop(now)) {
             self.on_tunnel_due(cx, due);
-        } else if let Some(due) = self.reports.pop(now) {
+        } else if let Some(due) = if self.open { self.reports.pop(now) } else { None } {
             self.send_compressed(cx, due);
         } else if let Some(taken) = self.outbound.queues.take_loose(&mut self.book) {
             self.on_loose(cx, taken);
@@ -413,7 +419,8 @@ impl Agent {
             Turn::Look(peer, first, cursor) => {
                 let mut here = first;
                 self.offer(now, peer, here);
-                // One unit for each: bundles that the neighbour has not seen form one row of the book.
+                // Bundles that the neighbour was not offered yet follow each other in the book; each costs one unit of
+                // the budget.
                 while let Some(next) = self.book.after(here).filter(|_| self.work.spend_one()) {
                     here = next;
                     self.offer(now, peer, here);
@@ -430,16 +437,17 @@ impl Agent {
     pub(crate) fn is_local(&self, node: NodeId) -> bool {
         self.local.contains(&node)
     }
-    /// Whether a bundle is addressed to this node only. Delivery to a group member does not end the bundle's journey.
+    /// Whether a bundle is addressed to this node alone. A group's bundle is not: delivery to a member here does not
+    /// end its journey.
     // 9758-5.1-2
     pub(crate) fn is_for_us(&self, bundle: &BundleMeta) -> bool {
         self.is_local(bundle.destination_node()) && !bundle.is_for_group()
     }
-    /// The node ID that this node uses as its own source.
+    /// Node ID that this node uses as source of its own bundles.
     pub(crate) fn node_id(&self) -> EndpointId {
         self.settings.node_ids.first().cloned().unwrap_or_default()
     }
-    /// Node ID of a neighbour, as a number.
+    /// Node number of a neighbour; [`NodeId::NULL`] if the neighbour is unknown or has no name.
     pub(crate) fn node_of(&self, peer: PeerId) -> NodeId {
         self.neighbours.peers().get(peer).map_or(NodeId::NULL, |peer| peer.node)
     }

@@ -8,7 +8,7 @@ use farlink_base::{BundleId, CreationTimestamp, EndpointId, Facts, Payload, Prio
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegistrationId(pub u64);
 impl RegistrationId {
-    /// Reserved for outer bundles of tunnels that end here; they are delivered to this node, not to an application.
+    /// Reserved for outer bundles of tunnels that end here: the node itself receives them, no application does.
     pub const TUNNEL: RegistrationId = RegistrationId(u64::MAX);
 }
 
@@ -37,7 +37,7 @@ pub struct SendRequest {
     pub priority: Priority,
     /// Hop limit; 0 for the node's default.
     pub hop_limit: u8,
-    /// Whether lossy links must deliver it reliably (LTP red part, the default); otherwise it may be lost.
+    /// Whether lossy links must deliver the bundle reliably (LTP red part); if false, it may be lost.
     pub reliable: bool,
     /// Application data of the bundle.
     pub payload: Payload,
@@ -50,13 +50,14 @@ pub enum AppInput {
     Register {
         /// The new registration's number.
         registration: RegistrationId,
-        /// Endpoint of this node, or a group endpoint of any name. `ipn:!.n` is service `n` here; a dtn name without
-        /// node is a demux here.
+        /// Endpoint of this node, or a group endpoint of any name. `ipn:!.n` is service `n` of this node; a dtn name
+        /// without a node is a demux of this node.
         endpoint: EndpointId,
-        /// Deliveries in flight at once; 1 for durable applications.
+        /// Most deliveries that may await the application's answer at once; 0 counts as 1.
         window: u32,
     },
-    /// Stop receiving; unanswered bundles are kept.
+    /// End a registration. Unanswered bundles wait for the endpoint's next registration; a group's bundle is dropped if
+    /// it was held only to be delivered to this member.
     Unregister {
         /// Registration that ends.
         registration: RegistrationId,
@@ -68,13 +69,13 @@ pub enum AppInput {
         /// The bundle to send.
         bundle: SendRequest,
     },
-    /// The application's answer to a delivery: taken, or not, in which case it is repeated.
+    /// The application's answer to a delivery: the bundle was taken, or the delivery must be repeated.
     DeliveryDone {
         /// Registration that received the delivery.
         registration: RegistrationId,
         /// Number of the answered delivery.
         delivery: DeliveryId,
-        /// Whether it is taken for good.
+        /// Whether the application took the bundle; if false, it is delivered again.
         taken: bool,
     },
 }
@@ -82,14 +83,15 @@ pub enum AppInput {
 /// A message from a node to one of its applications.
 #[derive(Clone, Debug)]
 pub enum AppOutput {
-    /// The registration is active, or the reason why it is not.
+    /// Answer to `Register`: the registration is active, or was refused.
     Registered {
         /// Number of the registration asked for.
         registration: RegistrationId,
-        /// Endpoint under which it is active, or the refusal.
+        /// Endpoint under which the registration is active, or the refusal.
         result: Result<EndpointId, Refusal>,
     },
-    /// The bundle is kept and will be sent, or the reason why not. On a durable store this follows the commit.
+    /// Answer to `Send`: the bundle is kept and will be sent, or was refused. On a durable store the answer follows the
+    /// commit.
     SendResult {
         /// Number of the request.
         request: RequestId,
@@ -98,7 +100,7 @@ pub enum AppOutput {
     },
     /// A bundle for the application.
     Deliver {
-        /// Registration that receives it.
+        /// Registration that receives the bundle.
         registration: RegistrationId,
         /// Number to name in `DeliveryDone`.
         delivery: DeliveryId,
@@ -120,7 +122,8 @@ pub struct Delivery {
     pub lifetime_ms: u64,
     /// Properties and requested reports.
     pub facts: Facts,
-    /// Whether it was possibly delivered before a crash.
+    /// Whether an application may have received the bundle before: an earlier delivery was not answered as taken, or
+    /// the node restarted.
     pub redelivered: bool,
     /// The payload; the stack reads it into memory if it is on disk.
     pub payload: Payload,
@@ -140,15 +143,14 @@ pub enum AdminInput {
     },
     /// Remove a static route.
     RemoveRoute {
-        /// Pattern as it was added.
+        /// Pattern with which the route was added.
         pattern: String,
     },
-    /// Administrative state of a link. Turning it off ends its sessions, so that the neighbour notices; a link to a
-    /// neighbour that connected on its own stays.
+    /// Administrative state of a link. Turning it off ends its sessions, so that the neighbour notices.
     SetLink {
         /// Name of the link.
         link: String,
-        /// Whether it may be used.
+        /// Whether the link may be used.
         enabled: bool,
     },
     /// Delete a stored bundle.
@@ -156,24 +158,23 @@ pub enum AdminInput {
         /// Handle of the bundle.
         bundle: farlink_base::BundleHandle,
     },
-    /// End of an earlier run of the node as far as known, and the longest time the node may be down. Given before the
-    /// clock is first read.
+    /// End of the node's last run as far as known, and the longest plausible downtime. Must precede the first reading
+    /// of the clock.
     LastRun {
-        /// Time by the clock of that run.
+        /// Latest time that the run recorded by its clock; `None` if unknown.
         at: Option<farlink_base::DtnTime>,
         /// Longest plausible downtime; a clock that claims more is doubted.
         downtime_max: core::time::Duration,
-        /// Operating time of the node so far, all runs together, ms. Without trusted wall time the age of waiting
-        /// bundles follows it.
+        /// Operating time of all runs so far, ms. While no wall time is trusted, waiting bundles age by operating time.
         ran_ms: u64,
     },
-    /// Confirms the wall clock against the record of earlier runs.
+    /// Trust the wall clock even if it contradicts the record of earlier runs.
     ConfirmClock,
     /// End all sessions and accept nothing new.
     Shutdown,
 }
 
-/// One stored bundle and the reason why it is still here, for operators.
+/// One stored bundle and the reason why this node still holds it, for operators.
 #[derive(Clone, Debug)]
 pub struct BundleStatus {
     /// Number of the bundle in this node.
@@ -186,26 +187,27 @@ pub struct BundleStatus {
     pub payload: u64,
     /// Class of service.
     pub priority: Priority,
-    /// Milliseconds of lifetime left here.
+    /// Time until this node deletes the bundle, ms.
     pub remaining_ms: u64,
-    /// Whether this node keeps the bundle for less than its own lifetime.
+    /// Whether this node deletes the bundle before its lifetime ends.
     pub shortened: bool,
-    /// Why it waits, in a word or two by which lists can be grouped.
+    /// Cause of waiting in a word or two, by which lists can be grouped.
     pub reason: &'static str,
     /// Expected departure or next attempt; `None` if unknown.
     pub leaves: Option<farlink_base::Instant>,
-    /// Why it waits, as a sentence ("no route", "contact with ipn:3.0 starts in 240 s", ...).
+    /// Cause of waiting as a phrase ("no route", "contact with ipn:3.0 starts in 240 s", ...).
     pub waits_for: String,
 }
 
-/// Sum over stored bundles that wait for the same reason, for operators.
+/// Sum over stored bundles with the same destination, cause of waiting, neighbour and second of departure, for
+/// operators.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sum {
-    /// Node they are addressed to.
+    /// Node that the bundles are addressed to.
     pub destination: EndpointId,
-    /// Why they wait, in a word or two.
+    /// Cause of waiting, in a word or two.
     pub reason: &'static str,
-    /// The neighbour they wait for.
+    /// Neighbour that the bundles wait for; `None` if they wait for something else.
     pub neighbour: Option<EndpointId>,
     /// Expected departure or next attempt; `None` if unknown.
     pub leaves: Option<farlink_base::Instant>,
@@ -213,7 +215,7 @@ pub struct Sum {
     pub bundles: u64,
     /// Total size of the bundles, bytes.
     pub bytes: u64,
-    /// Age of the oldest, milliseconds.
+    /// Age of the oldest bundle, milliseconds.
     pub oldest_ms: u64,
 }
 impl Sum {
@@ -229,21 +231,21 @@ impl Sum {
 /// One quota, for operators.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QuotaStatus {
-    /// Patterns of sources that it applies to.
+    /// Patterns of sources that the quota applies to.
     pub sources: Vec<String>,
-    /// Patterns of neighbours that it applies to.
+    /// Patterns of neighbours that the quota applies to.
     pub neighbours: Vec<String>,
-    /// Number of bundles held.
+    /// Number of held bundles that the quota counts.
     pub bundles: u64,
-    /// Size of the bundles held.
+    /// Size of these bundles, bytes.
     pub bytes: u64,
-    /// Bundles and bytes among them that no link vouches for; the same bounds apply to these separately.
+    /// Number and bytes of those bundles that no link vouches for; the bounds apply to these separately.
     pub strangers: (u64, u64),
     /// Most bundles allowed; `None`: unbounded.
     pub bundles_max: Option<u64>,
     /// Most bytes allowed; `None`: unbounded.
     pub bytes_max: Option<u64>,
-    /// Bundles refused because of this quota since it took effect.
+    /// Number of bundles refused because of this quota since it was set.
     pub refused: u64,
 }
 
@@ -254,13 +256,14 @@ pub struct LinkStatus {
     pub name: String,
     /// Node ID of the neighbour.
     pub peer: EndpointId,
-    /// Whether bundles may leave over it now: its layer takes them and has a session, if it uses sessions.
+    /// Whether bundles may leave over the link now: it is enabled, has a carrier and a contact, and a session if its
+    /// layer uses sessions.
     pub up: bool,
-    /// "up", or the reason why not.
+    /// "up", or the reason why no bundle may leave.
     pub state: String,
-    /// Bundles queued for it.
+    /// Bundles queued for the link.
     pub queued: u64,
-    /// Bundles handed to its layer and not yet confirmed.
+    /// Bundles handed to the link's layer and not yet confirmed.
     pub in_flight: u64,
 }
 
@@ -273,11 +276,11 @@ pub struct Status {
     pub bundles: u64,
     /// Size of the bundles kept.
     pub bytes: u64,
-    /// Most bytes that may be kept.
+    /// Most bytes that may be kept in the store.
     pub capacity: u64,
-    /// Bundles and bytes from neighbours that are not configured.
+    /// Number and bytes of bundles that no link vouches for.
     pub strangers: (u64, u64),
-    /// Quotas, in the order given.
+    /// Quotas, in the order in which they were set.
     pub quotas: Vec<QuotaStatus>,
     /// Links, in order of their numbers.
     pub links: Vec<LinkStatus>,

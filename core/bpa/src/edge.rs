@@ -27,7 +27,7 @@ pub struct Draft {
     pub priority: Priority,
     /// Most hops; 0 for no limit.
     pub hop_limit: u8,
-    /// Number and flags of its compressed reporting block, if any.
+    /// Number and flags of the bundle's compressed reporting block; `None` for a bundle without one.
     pub compressed: Option<(u64, u64)>,
 }
 
@@ -36,47 +36,48 @@ pub struct Draft {
 pub enum Status {
     /// The node received the bundle.
     Received,
-    /// The node forwarded it.
+    /// The node forwarded the bundle.
     Forwarded,
-    /// The node delivered it.
+    /// The node delivered the bundle.
     Delivered,
-    /// The node deleted it.
+    /// The node deleted the bundle.
     Deleted,
 }
 
-/// Answer to a custodian about a bundle it handed over (RFC 5050 6.1.2).
+/// Answer about a bundle to the custodian that handed it over (RFC 5050 6.1.2), or to the sender into a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Answer {
     /// Custody was taken, or the bundle delivered.
     Taken,
-    /// The answering node had custody of it before.
+    /// The answering node has the bundle already (redundant reception).
     Redundant,
-    /// There is no room for it.
+    /// The answering node has no room for the bundle.
     Depleted,
-    /// Its destination cannot be understood.
+    /// The bundle's destination cannot be understood.
     Unintelligible,
-    /// There is no way to its destination.
+    /// There is no route to the destination.
     NoRoute,
-    /// There is no contact in time.
+    /// There is no contact to the destination in time.
     NoContact,
-    /// A block of it cannot be understood.
+    /// A block of the bundle cannot be understood.
     BadBlock,
     /// Custody was refused without a reason.
     Refused,
 }
 impl Answer {
-    /// Whether another node has custody now.
+    /// Whether the receiver of the answer may release the bundle: another node has custody of it, or it was delivered.
     pub const fn releases(self) -> bool {
         matches!(self, Answer::Taken | Answer::Redundant)
     }
 }
 
-/// A range of a custodian's bundle numbers. Never iterate over it: one signal may name all 2^64 of them.
+/// A range of numbers that one node gave to bundles or transmissions. Never iterate over it: one signal may name all
+/// 2^64 of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// Counter that gave them; 0: the one for `destination`.
+    /// Counter that gave the numbers; 0: the counter for `destination`.
     pub sequence: u64,
-    /// Destination of the counter; null if it counts all bundles.
+    /// Destination whose bundles the counter counts; null if it counts all bundles.
     pub destination: EndpointId,
     /// First number of the range.
     pub first: u64,
@@ -98,7 +99,7 @@ pub enum About {
 pub struct Signal {
     /// The answer given.
     pub answer: Answer,
-    /// Bundles that it is about.
+    /// Bundles that the answer is about.
     pub about: About,
 }
 
@@ -109,26 +110,27 @@ pub enum Record {
     Hello(Bytes),
     /// Custody signals about bundles handed over.
     Custody(Vec<Signal>),
-    /// Content for the application registered at its destination, such as a status report or an unknown record.
+    /// Content for the application registered at the record's destination, such as a status report, or of an unknown
+    /// type.
     Other,
     /// A record that cannot be parsed.
     Unreadable,
 }
 
-/// Event that a compressed report asserts of numbered bundles (CCSDS 734.6-O-1).
+/// Event that a compressed report asserts about numbered bundles (CCSDS 734.6-O-1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fate {
-    /// The node received them.
+    /// The node received the bundles.
     Received,
-    /// It forwarded them.
+    /// The node forwarded the bundles.
     Forwarded,
-    /// It delivered them.
+    /// The node delivered the bundles.
     Delivered,
-    /// It deleted them.
+    /// The node deleted the bundles.
     Deleted,
-    /// It took custody of them.
+    /// The node took custody of the bundles.
     CustodyTaken,
-    /// It did not take custody of them.
+    /// The node did not take custody of the bundles.
     CustodyRefused,
 }
 impl Fate {
@@ -142,13 +144,13 @@ impl Fate {
 /// Request in a compressed reporting block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Number given to the bundle.
+    /// Number that `source` gave to the bundle.
     pub number: u64,
-    /// Counter of `source` that gave it; 0: the one for the bundle's destination.
+    /// Counter of `source` that gave the number; 0: the counter for the bundle's destination.
     pub sequence: u64,
     /// Flags of the events to report.
     pub asks: u64,
-    /// Node that gave the number.
+    /// Node that gave the number to the bundle.
     pub source: EndpointId,
     /// Endpoint that receives the reports.
     pub report_to: EndpointId,
@@ -159,9 +161,9 @@ pub struct Asked {
 pub struct Item {
     /// Event that is asserted.
     pub fate: Fate,
-    /// Counter of the numbers; 0: the one for `destination`.
+    /// Counter that gave the numbers; 0: the counter for `destination`.
     pub sequence: u64,
-    /// Destination of the counter; null if it counts all bundles.
+    /// Destination whose bundles the counter counts; null if it counts all bundles.
     pub destination: EndpointId,
     /// Node that gave the numbers.
     pub source: EndpointId,
@@ -187,22 +189,23 @@ impl Default for TunnelCodes {
 /// Content of a record from the far end of a tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Carried {
-    /// Another kind of record.
+    /// The record carries neither a bundle nor a signal.
     Nothing,
-    /// A bundle, and the sender's number of this transmission; 0: no signal is wanted.
+    /// A bundle, and the number that its sender gave to the transmission; 0: the sender wants no signal.
     Inside(u64, Payload),
-    /// Answer to transmissions, by ranges of their numbers.
+    /// An answer about transmissions, named by ranges of their numbers.
     Signal(Answer, Vec<Numbers>),
 }
 
 /// Creates, joins, measures and parses bundles of any version.
 pub trait Edge {
-    /// A new bundle. Features that the version forbids are adjusted.
+    /// Creates a bundle. Features that the version does not have are left out.
     ///
     /// # Errors
-    /// If the version cannot express it.
+    /// If the version cannot express the draft.
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
-    /// Adds the configured security blocks to a bundle made here. Called once for each bundle; estimates get none.
+    /// Adds the configured security blocks to a bundle made here. Called once for each bundle that is to be kept, not
+    /// for bundles made only to learn their size.
     ///
     /// # Errors
     /// If the security blocks cannot be made.
@@ -210,18 +213,19 @@ pub trait Edge {
         // Without security configured, bundles leave as they were made.
         Ok(made)
     }
-    /// Whether the payload must be delivered through [`Output::Open`](crate::Output::Open), which verifies its security
-    /// and decrypts it.
+    /// Whether the payload may be delivered only through [`Output::Open`](crate::Output::Open), which verifies its
+    /// security and decrypts it.
     fn guards(&self, _bundle: &BundleMeta) -> bool {
         // Without security configured, payloads are delivered as they are.
         false
     }
-    /// The reassembled bundle whose first fragment is `first`.
+    /// Makes the reassembled bundle; `first` is its first fragment, `payload` its whole payload.
     ///
     /// # Errors
     /// If the fragments form no valid bundle.
     fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal>;
-    /// Encoded length of the outgoing bundle, or of the fragment that `cut` selects.
+    /// Encoded length of the bundle when it leaves with the fields of `hop`, or of its fragment with the payload range
+    /// `cut`.
     fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64;
     /// Payload of a status report about a bundle.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
@@ -232,21 +236,21 @@ pub trait Edge {
         // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
     }
-    /// Payload of a compressed reporting signal; a source among `known` need not be named. `None` if this edge has
-    /// none.
+    /// Payload of a compressed reporting signal. Sources among `known` are left out where they are implied. `None` if
+    /// this edge makes no such signals.
     fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
         // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
     }
-    /// Payload of the outer bundle around this encoded one: with the number of the transmission, 0 for none, and the
-    /// time at which it is repeated without a signal.
+    /// Payload of the outer bundle that carries the encoded `bundle`. `number` is the transmission's number, 0 if no
+    /// signal is wanted; `due` is the time at which the transmission is repeated unless a signal comes.
     fn carry(&self, codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload;
     /// Payload of a signal about transmissions through a tunnel.
     fn tunnel_signal(&self, codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload;
     /// Content of a record from the far end of a tunnel; `payload` is its payload, decrypted and in memory.
     ///
     /// # Errors
-    /// The defect of the record; nesting deeper than `depth_max` is one.
+    /// The record's defect. Nesting deeper than `depth_max` is a defect.
     fn carried(
         &self,
         outer: &BundleMeta,
@@ -254,12 +258,12 @@ pub trait Edge {
         codes: TunnelCodes,
         depth_max: usize,
     ) -> Result<Carried, Malformed>;
-    /// Nesting depth of tunnelled bundles in this one, counting itself if it carries another; at most `most`.
+    /// Number of nested bundles that carry another one, from this bundle inwards; counted up to `most`.
     fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize;
-    /// Digest of the payload under this node's key, of the plaintext if this node can decrypt it; 0 if the payload is
-    /// not in memory and was not digested before.
+    /// Keyed digest of the payload, of the plaintext if this node can decrypt it. 0 if the payload is not in memory and
+    /// was not digested before.
     fn digest(&mut self, bundle: &BundleMeta) -> u64;
-    /// Sets the secret that the digest key is derived from, before the first bundle arrives.
+    /// Sets the secret from which the key of digests is derived. Must precede the first bundle.
     fn set_secret(&mut self, _secret: u64) {}
     /// Payload of a hello bundle.
     fn hello(&self, content: &[u8]) -> Payload;

@@ -1,4 +1,4 @@
-//! Inputs and outputs of an agent; the stack translates to and from layers, store and wire formats.
+//! Inputs and outputs of an agent; the stack translates them from and to layers, store and wire formats.
 
 use crate::app::{AdminInput, AppInput, AppOutput};
 use alloc::boxed::Box;
@@ -22,7 +22,8 @@ pub struct OfferToken {
     pub ticket: Ticket,
 }
 impl OfferToken {
-    /// Reserved for bundles taken out of a tunnel; the ticket is the number of the outer bundle's delivery.
+    /// Layer number reserved for bundles taken out of a tunnel; their ticket is the number of the outer bundle's
+    /// delivery.
     pub const TUNNEL: LayerId = LayerId(u16::MAX);
 }
 
@@ -32,10 +33,10 @@ pub enum Pressure {
     /// Memory is not scarce.
     #[default]
     None,
-    /// Buffers shared with other bundles are released, payloads on disk are not cached, and neighbours that are not
-    /// configured are refused.
+    /// Bundles get memory of their own instead of shared buffers, payloads on disk are not cached, and bundles that no
+    /// link vouches for are refused.
     High,
-    /// Bundles from all neighbours are refused.
+    /// All new bundles are refused.
     Full,
 }
 
@@ -46,22 +47,22 @@ pub enum Input {
     Wake,
     /// A reading of the wall clock.
     Clock(Clock),
-    /// A bundle begins to arrive: its head is here, its payload a placeholder of the right length. It may be refused
-    /// before the rest comes; otherwise room is reserved for it.
+    /// A bundle begins to arrive: its head is here, its payload is a placeholder of the right length. The agent refuses
+    /// the bundle at once or reserves room for it.
     Begun {
-        /// Link it arrives on.
+        /// Link over which the bundle arrives.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
-        /// The bundle as far as it is known.
+        /// The bundle, as far as it has arrived.
         bundle: Arc<BundleMeta>,
         /// Fields that change from hop to hop.
         hop: Box<HopState>,
     },
-    /// A piece of an arriving bundle is on disk, as a fragment of its own. [`Output::Kept`] answers once the piece is
-    /// held independently of the rest; there is no answer if it may not be kept.
+    /// A piece of an arriving bundle is on disk, as a fragment of its own. [`Output::Kept`] follows once the piece is
+    /// held independently of the rest; no answer follows if it may not be kept.
     Piece {
-        /// Link it arrives on.
+        /// Link over which the bundle arrives.
         link: LinkId,
         /// Offer of the arriving bundle.
         token: OfferToken,
@@ -69,7 +70,7 @@ pub enum Input {
         bundle: Arc<BundleMeta>,
         /// Fields that change from hop to hop.
         hop: Box<HopState>,
-        /// Bytes of the encoded arriving bundle that an answer promises.
+        /// Bytes of the arriving bundle, in its encoded form, that are promised once the piece is kept.
         promises: Range<u64>,
     },
     /// A bundle that began to arrive will not complete; no verdict is wanted.
@@ -79,7 +80,7 @@ pub enum Input {
     },
     /// A whole bundle arrived.
     Arrived {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -90,25 +91,25 @@ pub enum Input {
     },
     /// An arrived bundle could not be parsed.
     Malformed {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
         /// Defect that was found.
         error: Malformed,
     },
-    /// An arrived bundle is damaged behind its head, which is valid.
+    /// An arrived bundle has a valid head and damage behind it.
     Damaged {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
-        /// Identity of the bundle; only the length of its payload is known.
+        /// The bundle's head; of its payload only the length is known.
         bundle: Arc<BundleMeta>,
         /// Defect that was found.
         error: Malformed,
     },
-    /// The memory pressure from now on; repeated while memory stays scarce.
+    /// The memory pressure that applies from now on; repeated while memory stays scarce.
     Pressure(Pressure),
     /// Carrier of a link appeared or was lost.
     Carrier {
@@ -117,30 +118,30 @@ pub enum Input {
         /// Whether the medium works.
         up: bool,
     },
-    /// A layer's readiness to take a bundle for the link.
+    /// A layer's readiness to take bundles for a link.
     Ready {
-        /// Link that is meant.
+        /// Link whose layer reports.
         link: LinkId,
-        /// Whether it can take one.
+        /// Whether the layer can take a bundle.
         ready: bool,
     },
-    /// Like [`Input::Ready`], for a link that takes one bundle at a time; used from then on instead of it.
+    /// Readiness of a link that takes one bundle at a time. Replaces [`Input::Ready`] for the link from then on.
     TakesOne {
-        /// Link that is meant.
+        /// Link whose layer reports.
         link: LinkId,
-        /// Whether it takes one now.
+        /// Whether the link takes a bundle now.
         ready: bool,
     },
-    /// A neighbour's description of itself, as its [`Output::Hello`] holds it.
+    /// A hello that a neighbour sent as [`Output::Hello`].
     Hello {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Content of the hello.
         content: Vec<u8>,
     },
-    /// Turn of a link to a neighbour met by radio, which shares the radio with other links: it takes at most one bundle
-    /// in this call. Answered by at most one [`Output::Send`]; whenever a bundle could leave while it is not the link's
-    /// turn, [`Output::Waits`] follows, once for each turn.
+    /// Turn of a link to a neighbour met by radio, which shares the radio with other links. At most one
+    /// [`Output::Send`] follows. If a bundle could leave after the turn, [`Output::Waits`] follows, once between two
+    /// turns.
     Turn {
         /// Link that may send.
         link: LinkId,
@@ -150,11 +151,11 @@ pub enum Input {
         /// Number of the transmission.
         id: SendId,
     },
-    /// A transmission broke, and the peer keeps this many of its first bytes; `SendFailed` follows.
+    /// A transmission broke, and the peer keeps the first `bytes` of it; `SendFailed` follows.
     SentInPart {
         /// Number of the transmission.
         id: SendId,
-        /// Bytes of the encoded bundle.
+        /// Bytes of the encoded bundle that the peer keeps.
         bytes: u64,
     },
     /// A transmission failed.
@@ -168,7 +169,7 @@ pub enum Input {
     Unreadable {
         /// Purpose of the read.
         what: Reading,
-        /// Whether it is permanent: the record is damaged.
+        /// Whether later reads will fail, too, because the record is damaged.
         for_good: bool,
     },
     /// A delivery is forbidden: its security operations are missing, unknown or failed.
@@ -185,14 +186,14 @@ pub enum Input {
         /// The encoded bundle; its payload may be on disk.
         rope: farlink_base::Payload,
     },
-    /// Payload of a bundle that came through a tunnel, its security verified.
+    /// Payload of a bundle that came through a tunnel, after its security was verified.
     Outer {
         /// Number of the delivery.
         delivery: crate::app::DeliveryId,
-        /// The payload; on disk if it is longer than one read allows.
+        /// The payload; still on disk if it exceeds the length of one read.
         payload: farlink_base::Payload,
     },
-    /// Verdict on the bundle inside another one.
+    /// Verdict on a bundle that came inside another one.
     Judged {
         /// Delivery of the outer bundle.
         delivery: crate::app::DeliveryId,
@@ -201,7 +202,7 @@ pub enum Input {
     },
     /// An arrived bundle is refused by rule, independent of room.
     Unwanted {
-        /// Link it arrived on.
+        /// Link over which the bundle or hello arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -210,33 +211,33 @@ pub enum Input {
         /// Reason of the refusal.
         reason: Refusal,
     },
-    /// A peer introduced itself, on a configured link or on a dynamic one that exists from now on.
+    /// A peer introduced itself on a configured link, or on a dynamic link that exists from now on.
     PeerUp {
-        /// Link that it uses.
+        /// Link that the peer uses.
         link: LinkId,
-        /// Node ID that the peer claimed.
+        /// Node ID that the peer claimed, if any.
         claimed: Option<EndpointId>,
-        /// Node that its LTP engine number stands for.
+        /// Node that the peer's LTP engine number stands for, if it has one.
         node: Option<NodeId>,
-        /// Node ID that the peer proved.
+        /// Node ID that the peer proved, if any.
         proven: Option<EndpointId>,
     },
     /// A peer is gone; a dynamic link no longer exists.
     PeerDown {
-        /// Link that it used.
+        /// Link that the peer used.
         link: LinkId,
     },
     /// An output of the store.
     Store(store::Output),
-    /// A bundle that an earlier run kept; comes before `Opened`.
+    /// A bundle that an earlier run kept. All of them come before `Opened`.
     Recovered {
         /// Number of the bundle.
         bundle: BundleHandle,
         /// Index entry of the bundle.
         index: IndexEntry,
-        /// The bundle, its payload on disk.
+        /// The bundle; its payload is on disk.
         meta: Arc<BundleMeta>,
-        /// Fields that change from hop to hop, as they were at arrival.
+        /// Fields that change from hop to hop, as they were when the bundle arrived.
         hop: Box<HopState>,
     },
     /// A request of an application.
@@ -264,9 +265,9 @@ pub enum Output {
         /// Kept, or the refusal.
         result: Result<(), Refusal>,
     },
-    /// Promise to a layer that the first bytes of its offer are kept, whatever becomes of the rest.
+    /// Promise to a layer that the first bytes of its offer are kept, whatever becomes of the rest of the bundle.
     Kept {
-        /// Offer that is answered.
+        /// Offer of the bundle, still without a verdict.
         token: OfferToken,
         /// Bytes of the encoded bundle that are kept.
         bytes: u64,
@@ -278,7 +279,7 @@ pub enum Output {
         /// State from now on.
         state: LinkState,
     },
-    /// An operator turned a link off: its sessions end.
+    /// End the sessions of a link, because an operator turned it off.
     Close {
         /// Link whose sessions end.
         link: LinkId,
@@ -295,14 +296,14 @@ pub enum Output {
         hop: Box<HopState>,
         /// Range of the payload that leaves as a fragment; `None`: all of it.
         cut: Option<Range<u64>>,
-        /// Encoded length of the outgoing bundle; 0 into a tunnel, where it is not used.
+        /// Encoded length of the outgoing bundle; 0 for a bundle that enters a tunnel.
         size: u64,
         /// Whether reliable transmission is required.
         reliable: bool,
-        /// Reference time of the age in `hop`, and the end of the bundle's lifetime.
+        /// Time at which the bundle has the age in `hop`, and the end of its lifetime.
         lives: [Instant; 2],
     },
-    /// Drop a transmission if it has not left; it is answered all the same.
+    /// Drop a transmission that has not begun. The layer answers it in any case, as sent or failed.
     Cancel {
         /// Link of the transmission.
         link: LinkId,
@@ -316,7 +317,7 @@ pub enum Output {
         /// Content that the neighbour receives as [`Input::Hello`].
         content: Vec<u8>,
     },
-    /// A bundle could leave over a link that takes turns, but it is not its turn.
+    /// A bundle could leave over a link that takes turns, but the link must wait for its next turn.
     Waits {
         /// Link that waits.
         link: LinkId,
@@ -334,16 +335,16 @@ pub enum Output {
     Store(store::Input),
     /// A message for an application.
     App(AppOutput),
-    /// Deliver a bundle once its security is verified; otherwise [`Input::Insecure`] follows.
+    /// Verify a bundle's security, then deliver it; if the verification fails, [`Input::Insecure`] follows.
     Open {
         /// Message for the application.
         output: AppOutput,
         /// The bundle to verify.
         bundle: Arc<BundleMeta>,
     },
-    /// Read a bundle that came inside another, and offer it like one that arrived over [`LinkId::TUNNEL`].
+    /// Parse a bundle that came inside another one, and offer it like a bundle that arrived over [`LinkId::TUNNEL`].
     Inside {
-        /// Offer that it becomes.
+        /// Offer under which the inner bundle arrives.
         token: OfferToken,
         /// The encoded bundle, in memory.
         bundle: farlink_base::Payload,
@@ -354,8 +355,8 @@ pub enum Output {
     Shutdown,
 }
 
-/// Parses a neighbour's name as a layer gives it.
+/// Parses a neighbour's name as a layer gives it; `None` without a name or if it cannot be parsed.
 pub fn endpoint_of(text: Option<String>) -> Option<EndpointId> {
-    // A name that cannot be parsed counts as none: links work without names, too.
+    // A name that cannot be parsed is no error: links work without names, too.
     text.and_then(|text| text.parse().ok())
 }

@@ -1,8 +1,8 @@
 //! The bundle protocol agent of one node: receive, dispatch, forward, deliver, expire, fragment, reassemble and report
 //! (RFC 9171 section 5), for every version of the bundle protocol.
 //!
-//! It knows no wire format ([`Edge`] is the interface to them), convergence layers and stores only by their contracts,
-//! and routers and congestion controls by their traits. Read `agent.rs` first, then [`app`].
+//! The agent knows no wire format ([`Edge`] is the interface to them), convergence layers and stores only by their
+//! contracts, and routers and congestion controls by their traits. Read `agent.rs` first, then [`app`].
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]

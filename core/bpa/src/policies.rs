@@ -14,7 +14,7 @@ use farlink_book::{
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
 
-/// View of the node that a policy gets.
+/// Parts of the node from which a policy's view is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub now: Instant,
@@ -22,11 +22,11 @@ pub(crate) struct Seen<'a> {
     pub book: &'a Book,
     pub peers: &'a Peers,
     pub capacity: u64,
-    /// Offered to the congestion control only.
+    /// Passed on to the congestion control only.
     pub plan: &'a dyn Journeys,
 }
 
-/// Builds the view for policies; a function, so that a policy can be borrowed beside it.
+/// Builds the view for policies. A free function, so that callers can borrow the policies mutably at the same time.
 pub(crate) fn seen<'a>(
     (book, neighbours, plan): (&'a Book, &'a Neighbours, &'a Plan),
     settings: &Settings,
@@ -78,12 +78,12 @@ impl Policies {
         let (router_hears, control_hears) = (router.hears(), control.hears());
         Policies { router, control, router_hears, control_hears, oracle: None, orders: Actions::default() }
     }
-    /// Replaces the router before it was first used.
+    /// Replaces the router, before its first use.
     pub fn set_router(&mut self, router: Box<dyn Router>) {
         self.router_hears = router.hears();
         self.router = router;
     }
-    /// Replaces the control before it was first used.
+    /// Replaces the control, before its first use.
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.control_hears = control.hears();
         self.control = control;
@@ -92,7 +92,7 @@ impl Policies {
     pub fn set_oracle(&mut self, oracle: Box<dyn Oracle + Send>) {
         self.oracle = Some(oracle);
     }
-    /// The driver's oracle, which observes this node.
+    /// The simulator's oracle, if any; the agent reports its own events to it.
     pub fn oracle(&mut self) -> Option<&mut (dyn Oracle + Send)> {
         self.oracle.as_deref_mut().map(|oracle| oracle as _)
     }
@@ -105,11 +105,11 @@ impl Policies {
     pub fn asks_summaries(&self) -> bool {
         self.router.asks_summaries()
     }
-    /// Candidates that the router examines for each message.
+    /// Table entries that the router examines for each message of a neighbour.
     pub fn looks(&self) -> usize {
         self.router.looks()
     }
-    /// Whether only the router uses links of the plan.
+    /// Whether the router reads the contact plan; links of the plan are then used only as the router decides.
     pub fn uses_plan(&self) -> bool {
         self.router.uses_plan()
     }
@@ -137,7 +137,7 @@ impl Policies {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.on_plan(&node(seen, Side::Router, None, oracle), plan, &mut self.orders);
     }
-    /// Actions requested since the last call.
+    /// Takes the actions that policies have requested since the last call.
     pub fn orders(&mut self) -> Vec<Action> {
         // Most calls request no action: an empty vector does not allocate.
         if self.orders.is_empty() { Vec::new() } else { self.orders.drain().collect() }
@@ -147,13 +147,13 @@ impl Policies {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.route(&node(seen, Side::Router, None, oracle), held, tried, &mut self.orders)
     }
-    /// The router's next hop for a fragment of this size; nothing is booked.
+    /// The router's next hop for a fragment of this size, if it knows one. No volume of a contact is booked.
     pub fn route_part(&self, seen: Seen<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<NextHop> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.route_part(&node(seen, Side::Router, None, oracle), held, size, tried)
     }
-    /// Copy offer of both policies for a neighbour that is up and lacks the bundle. `direct`: the neighbour is its
-    /// destination, to which it moves instead of being copied.
+    /// Copy offer on which both policies agree, for a neighbour that is up and lacks the bundle; `None` if one of them
+    /// objects. `direct`: the neighbour is the bundle's destination, so the bundle itself moves there.
     pub fn wish(&self, seen: Seen<'_>, peer: &Peer, held: &Held, direct: bool) -> Option<CopyOffer> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         // The destination needs no consent of the router, but the control may still object.
@@ -177,7 +177,8 @@ impl Policies {
         let asked = node(seen, Side::Control, Some(outlook), oracle);
         self.control.allow(&asked, peer, held, Some(CopyOffer::give(held, 0))).is_some()
     }
-    /// The router's delivery estimate if the bundle went to a neighbour.
+    /// The router's estimate of a bundle's delivery if it goes `via` a neighbour, or from this node; `None` without an
+    /// estimate.
     pub fn prospect(&self, seen: Seen<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.prospect(&node(seen, Side::Router, None, oracle), held, via)
@@ -186,23 +187,23 @@ impl Policies {
     pub fn ask_for_room_only(&self) -> bool {
         self.control.asks_for_room_only()
     }
-    /// Decision on a new bundle: its worth if admitted.
+    /// The control's decision on a new bundle: its worth if admitted.
     pub fn admit(&self, seen: Seen<'_>, new: &Held) -> Result<f64, Refusal> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.admit(&node(seen, Side::Control, Some(outlook), oracle), new)
     }
-    /// Worth of a held bundle; `None` if it must never be evicted.
+    /// The control's worth of a held bundle; `None` if the bundle must never be evicted.
     pub fn worth(&self, seen: Seen<'_>, held: &Held) -> Option<f64> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.worth(&node(seen, Side::Control, Some(outlook), oracle), held)
     }
-    /// Whether the oldest bundle is worth least.
+    /// Whether, within a class of service, the oldest bundle is always worth least.
     pub fn keep_newest(&self) -> bool {
         self.control.keeps_newest()
     }
-    /// Neighbour to which an eviction candidate may move instead of being deleted.
+    /// Neighbour to which an eviction candidate should move instead of being deleted, if the control names one.
     pub fn rehome(&self, seen: Seen<'_>, held: &Held) -> Option<PeerId> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let outlook: &dyn DeliveryForecast = &*self.router;

@@ -12,16 +12,16 @@ use farlink_base::{
 /// Custody of bundles (RFC 5050 5.10, CCSDS 734.6-O-1).
 #[derive(Clone, PartialEq, Debug)]
 pub struct CustodySettings {
-    /// Patterns of node IDs of neighbours from which custody is accepted and to which its transfer is answered. Only
-    /// neighbours that are vouched for count.
+    /// Patterns of node IDs. Custody is accepted only from neighbours that match, and only they get answers about
+    /// custody. Names count only if a link vouches for them.
     pub from: Vec<String>,
-    /// Patterns of destinations for whose bundles custody is accepted.
+    /// Patterns of destinations; custody is accepted only for bundles to these.
     pub to: Vec<String>,
-    /// Patterns of destinations for which bundles created here request custody.
+    /// Patterns of destinations; bundles that applications here send to these request custody.
     pub request: Vec<String>,
     /// Most bytes of bundles in custody.
     pub bytes: u64,
-    /// Time to wait for a signal beyond the round-trip time; doubles with each repetition.
+    /// Time to wait for a custody signal beyond the round-trip time; doubles with each repetition.
     pub timeout: Duration,
     /// Upper bound of the doubled timeout.
     pub timeout_max: Duration,
@@ -42,7 +42,7 @@ impl Default for CustodySettings {
     }
 }
 impl CustodySettings {
-    /// Settings with these terms and empty pattern lists.
+    /// Settings with these terms, empty pattern lists, and zero for the rest.
     pub fn of(terms: &CustodyTerms) -> Self {
         let CustodyTerms { timeout, timeout_max, signal_delay, signal_bundles, .. } = *terms;
         let [from, to, request] = [const { Vec::new() }; 3];
@@ -50,24 +50,25 @@ impl CustodySettings {
     }
 }
 
-/// A tunnel (draft-ietf-dtn-bibect): bundles travel inside others to its far end, which extracts them.
+/// A tunnel (draft-ietf-dtn-bibect): bundles travel to its far end inside other bundles, and are extracted there.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TunnelSettings {
-    /// Node ID of the far end. Bundles from there inside other bundles are extracted.
+    /// Node ID of the far end. Bundles that come from there inside other bundles are extracted here.
     pub end: EndpointId,
-    /// Patterns of destinations whose bundles enter the tunnel. Empty: bundles only come out here.
+    /// Patterns of destinations whose bundles enter the tunnel. Empty: bundles only come out of it here.
     pub to: Vec<String>,
     /// Whether a bundle is kept until the far end has acknowledged it.
     pub custody: bool,
-    /// Time to wait for that, from the departure of the outer bundle; doubles with each repetition.
+    /// Time to wait for the far end's acknowledgment after the outer bundle left; doubles with each repetition.
     pub timeout: Duration,
     /// Upper bound of the doubled timeout.
     pub timeout_max: Duration,
     /// Time for which answers to the far end are gathered.
     pub signal_delay: Duration,
-    /// Number of gathered bundles after which they leave at once.
+    /// Number of gathered answers or reports at which they leave at once.
     pub signal_bundles: u64,
-    /// Most bundles that entered the tunnel and have not left this node.
+    /// Most bundles on their way into the tunnel at once: those whose outer bundle has not left this node. At least one
+    /// may enter.
     pub bundles: u64,
     /// Version of the outer bundles.
     pub version: u8,
@@ -75,11 +76,11 @@ pub struct TunnelSettings {
     pub codes: TunnelCodes,
 }
 impl TunnelSettings {
-    /// A tunnel to this node with the default terms.
+    /// A tunnel to the far end `end` with the default terms and no destinations.
     pub fn new(end: EndpointId) -> Self {
         TunnelSettings::of(end, &TunnelTerms::default())
     }
-    /// A tunnel to this node on these terms, with no destinations.
+    /// A tunnel to the far end `end` on these terms, with no destinations.
     pub fn of(end: EndpointId, terms: &TunnelTerms) -> Self {
         let TunnelTerms { custody, timeout, timeout_max, signal_delay, signal_bundles, bundles, .. } = *terms;
         let codes = TunnelCodes { bundle: terms.record, signal: terms.signal_record, unix: terms.times };
@@ -93,11 +94,12 @@ impl TunnelSettings {
 pub struct CompressedSettings {
     /// Patterns of endpoints that may receive reports.
     pub to: Vec<String>,
-    /// Patterns of destinations for which bundles made here that request reports request compressed ones.
+    /// Patterns of destinations. Bundles made here for these request compressed reports in place of the status reports
+    /// that their application requested.
     pub request: Vec<String>,
     /// Time for which reports are gathered.
     pub delay: Duration,
-    /// Number of gathered bundles after which they leave at once.
+    /// Number of gathered answers or reports at which they leave at once.
     pub bundles: u64,
 }
 impl Default for CompressedSettings {
@@ -130,7 +132,7 @@ pub struct LinkSettings {
     pub name: String,
     /// The neighbour's node ID.
     pub peer: EndpointId,
-    /// Rate in the absence of a contact.
+    /// Rate that applies without a contact; `None`: unknown, and bundles are handed over without a pace.
     pub rate: Option<DataRate>,
     /// One-way delay in the absence of a contact.
     pub one_way_delay: Duration,
@@ -139,9 +141,10 @@ pub struct LinkSettings {
     /// Bytes that the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that bundles handed
     /// over fit the contact.
     pub wire_bytes_per_million: u64,
-    /// Whether its layer reports the neighbour's presence (sessions); otherwise the link's state alone counts.
+    /// Whether the link's layer reports the neighbour's presence (sessions). Otherwise the neighbour counts as present
+    /// while the link is up.
     pub sessions: bool,
-    /// MTU, encoded; longer bundles are fragmented or take another route. `None`: unbounded.
+    /// MTU, for encoded bundles; longer ones are fragmented or take another route. `None`: unbounded.
     pub largest: Option<DataVolume>,
 }
 
@@ -156,7 +159,7 @@ pub struct Settings {
     pub node_ids: Vec<EndpointId>,
     /// Links from the configuration.
     pub links: Vec<LinkSettings>,
-    /// Static routes: pattern and next hop's node ID.
+    /// Static routes: pattern of destinations, and the next hop's node ID.
     pub routes: Vec<(String, EndpointId)>,
     /// Bounds of tables and lengths.
     pub limits: Limits,
@@ -165,18 +168,18 @@ pub struct Settings {
     pub node: AgentSettings,
     /// Most bytes kept in the store.
     pub capacity_bytes: u64,
-    /// Bytes of it that each bundle takes besides its own.
+    /// Bytes of the capacity that each bundle takes beyond its own length, for its record on disk.
     pub record_bytes: u32,
     /// Whether the store keeps bundles through a restart and confirms commits; otherwise bundles are in memory only,
     /// and the store gets no inputs.
     pub durable: bool,
-    /// Custody; `None`: it is neither accepted nor requested, and signals to this node are ignored.
+    /// Custody; `None`: it is neither accepted nor requested, and custody signals count as records for applications.
     pub custody: Option<Box<CustodySettings>>,
     /// Features that few nodes use.
     pub rare: Option<Box<RareSettings>>,
     /// Version of the bundle protocol of bundles created here.
     pub version: u8,
-    /// Index of this agent among its node's shards: its numbers begin at this multiple of [`SHARD_NUMBERS`].
+    /// Index of this agent among its node's shards: its bundle numbers begin at this multiple of [`SHARD_NUMBERS`].
     pub shard: u8,
     /// Seed of hashing and of random draws.
     pub seed: u64,

@@ -36,7 +36,7 @@ pub fn meta(sequence: u64, priority: Priority, payload: u64) -> BundleMeta {
     }
 }
 
-/// A book of bundles with these priorities, held to be forwarded, numbered from 1.
+/// A book of bundles with these priorities, each to be forwarded, numbered from 1.
 pub fn book_with(priorities: &[Priority]) -> (Book, Vec<Handle>) {
     let mut book = Book::new(1);
     let keep = |(n, priority): (usize, &Priority)| {

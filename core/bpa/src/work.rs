@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use farlink_base::{Empty, EndpointId, Instant, Lazy, LinkId, PeerId, TimerKey, TimerQueue};
 use farlink_book::{Action, Handle, Side};
 
-/// Units of follow-up work per call: any remainder makes [`Agent::next_timeout`](crate::Agent::next_timeout) now.
+/// Units of follow-up work per call. While work is left over, [`Agent::next_timeout`](crate::Agent::next_timeout) is
+/// now.
 const SLICE: u32 = 256;
 /// Most application requests kept while the store is opening.
 pub(crate) const DEFERRED_MAX: usize = 100_000;
@@ -23,7 +24,7 @@ pub(crate) enum Timer {
     Edge(LinkId),
     /// The contact of a queue's list has ended.
     List(ListId),
-    /// A link has sent its backlog.
+    /// A link's backlog is short enough for the next bundle.
     Pace(LinkId),
     /// A neighbour's summary is overdue.
     Summary(PeerId),
@@ -42,13 +43,13 @@ pub(crate) enum Step {
     Pump(LinkId),
     /// Hand bundles to the applications of an endpoint.
     Deliver(EndpointId),
-    /// Check whether neighbours want a held bundle, or still want it.
+    /// Offer a changed bundle to the neighbours again.
     Offer(Handle),
     /// Members left a group; drop bundles that were held only to be delivered to them.
     Forsake(Vec<Handle>),
     /// Route every waiting bundle again.
     RerouteAll,
-    /// A hello is out of date and is dropped unless it is being sent.
+    /// Drop a hello that is out of date, unless it is being sent.
     DropHello(Handle),
     /// A custody signal waits to be applied.
     Custody(Box<custody::ReceivedCustodySignal>),
@@ -62,11 +63,11 @@ pub(crate) enum Step {
     Line,
     /// A policy requested an action.
     Action(Side, Action),
-    /// Pieces of an arriving bundle stay as fragments, or go because the whole bundle is here.
+    /// Pieces of an arriving bundle stay as fragments (`true`), or go because the whole bundle is here or is damaged.
     Pieces(OfferToken, bool),
 }
 
-/// Requests of applications while the store was opening.
+/// Requests of applications that came while the store was opening.
 #[derive(Debug)]
 struct Deferred(Vec<AppInput>);
 // Most nodes are open before any application asks.
@@ -100,7 +101,7 @@ impl Work {
         self.budget = left.unwrap_or(0);
         left.is_some()
     }
-    /// Takes units of the budget, at most those that remain.
+    /// Takes units of the budget, or all that remain if they are fewer.
     pub fn spend(&mut self, units: u32) {
         self.budget = self.budget.saturating_sub(units);
     }
@@ -122,7 +123,7 @@ impl Work {
     pub fn cancel(&mut self, timer: TimerKey) {
         self.timers.cancel(timer);
     }
-    /// Next due timer, for a unit of the budget.
+    /// Takes the next due timer and one unit of the budget; `None` if no timer is due or the budget is used up.
     pub fn pop_timer(&mut self, now: Instant) -> Option<Timer> {
         let (_, timer) = if self.budget > 0 { self.timers.pop_due(now)? } else { return None };
         self.budget -= 1;
@@ -131,7 +132,7 @@ impl Work {
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
-    /// Keeps a request of an application while the store is opening; gives it back where too many wait, since
+    /// Keeps a request of an application until the store is open. Returns the request if too many wait, since
     /// applications may ask without bound.
     pub fn defer(&mut self, input: AppInput) -> Result<(), AppInput> {
         if self.deferred.0.len() < DEFERRED_MAX {
@@ -140,12 +141,12 @@ impl Work {
         }
         Err(input)
     }
-    /// Requests kept meanwhile, in order of arrival.
+    /// Takes the requests kept while the store was opening, in order of arrival.
     pub fn take_deferred(&mut self) -> Vec<AppInput> {
         // Taking the whole table frees its memory, which is not needed again.
         core::mem::take(&mut self.deferred).made().map(|deferred| core::mem::take(&mut deferred.0)).unwrap_or_default()
     }
-    /// Frees memory that a busy time needed.
+    /// Frees memory that earlier load needed.
     pub fn rest(&mut self) {
         self.steps.shrink_to_fit();
     }

@@ -73,7 +73,7 @@ fn partial_acknowledgment_ignored_where_cutting_forbidden() {
 
 #[test]
 fn breaks_with_progress_cause_no_backoff() {
-    // A link that breaks repeatedly is no refusing neighbour while bytes get through.
+    // While bytes get through, a link that breaks repeatedly does not count as a refusal by the neighbour.
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 1_000_000);
     for _ in 0..50 {
@@ -87,7 +87,7 @@ fn breaks_with_progress_cause_no_backoff() {
 
 #[test]
 fn promise_covers_durable_contiguous_bytes_only() {
-    // The peer forgets promised bytes, so only committed bytes without a gap before them may be promised.
+    // The peer forgets bytes that were promised, so only committed bytes without a gap before them may be promised.
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));

@@ -48,7 +48,7 @@ fn neighbours_content_displaces_strangers() {
 
 #[test]
 fn neighbours_content_delivered_after_strangers() {
-    // The memory of a stranger's delivered content must not suppress the genuine bundle either.
+    // The record of a delivery of a stranger's content must not suppress the genuine bundle either.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -209,7 +209,7 @@ fn strangers_contents_leave_vouched_room() {
 
 #[test]
 fn promised_piece_kept_despite_many_contents() {
-    // The promise was made before the limit was reached, so it must be honoured.
+    // The pieces were promised before the limit was reached, so the promise must be honoured.
     for mut node in nodes() {
         node.register(7);
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));

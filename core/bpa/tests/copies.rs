@@ -58,7 +58,7 @@ fn holders_are_not_offered_bundle() {
     node.carrier(0, true);
     node.carrier(1, true);
     node.take_sent();
-    // Node 3 is the source of the first, so only the second may go to it; node 2 gave both.
+    // Node 3 is the source of the first bundle, so only the second may go to it; node 2 sent both.
     node.receive_over(0, 1, Bundle::new(EndpointId::ipn(3, 5), nine(), 1));
     node.receive_over(0, 2, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
     node.receive_over(1, 3, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));

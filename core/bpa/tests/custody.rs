@@ -77,7 +77,8 @@ fn custody_accepted_after_commit_only() {
 
 #[test]
 fn insecure_bundle_releases_no_custody() {
-    // A copy that fails its security only claims to be the custodian's bundle, so no signal may release that one.
+    // A copy that fails its security check only claims to be the custodian's bundle, so no signal may release the
+    // genuine one.
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
     let mut node = node();
     node.receive(1, asks(7).duties(insecure));
@@ -572,7 +573,7 @@ fn looping_bundle_keeps_a_custodian() {
         node.confirm(sent.id);
         node.wait_ms(2000);
         node.said.clear();
-        // Another custodian, or another number of the same one: it got the bundle from this node.
+        // The custodian named is another one, or the same one with another number: it got the bundle from this node.
         let back = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
         node.receive(2, back.clone());
         node.wait_ms(2000);
@@ -723,7 +724,7 @@ fn earlier_holders_signal_accepted_after_repeats() {
     }
     let sent = data(&node)[0].clone();
     node.confirm(sent.id);
-    // A custodian downstream of the first neighbour that was sent the bundle.
+    // The signal comes from a custodian beyond the first neighbour that was sent the bundle.
     node.receive_over(0, 1, said(77, Answer::Taken, about(&sent), 1));
     assert_eq!((released(&node), ignored(&node)), (1, 0));
 }

@@ -35,7 +35,8 @@ fn taken(node: &Node) -> usize {
 fn strangers_fill_their_share_only() {
     let mut node = node(Limits { stranger_bytes: 4 * SIZE, ..Default::default() });
     for n in 0..6 {
-        // Each from another stranger under another name; the last has no entry among the neighbours.
+        // Each bundle comes from another stranger under another name; the last stranger has no entry among the
+        // neighbours.
         let link = if n < 5 { node.comes(n as u32, EndpointId::ipn(10 + n, 0)) } else { LinkId::DYNAMIC | 99 };
         node.receive_over(link, n, bundle(10 + n, n));
     }
@@ -54,7 +55,7 @@ fn forged_source_fills_no_share() {
     let mut before = node(limits);
     let stranger = before.comes(0, EndpointId::ipn(2, 0));
     for n in 0..9 {
-        // It forges the previous node as well, which is all that a restart knows of the origin.
+        // The stranger also forges the previous node, by which alone the node knows the origin after a restart.
         before.receive_over(stranger, n, bundle(2, n).previous(2));
     }
     assert_eq!(taken(&before), 5, "the strangers' share");

@@ -171,7 +171,7 @@ fn refused_commit_settled_by_open_send() {
     let id = node.sent()[0].id;
     node.store_refuses(1);
     assert!(node.verdicts().is_empty(), "the debt waits for the send");
-    // It returned while in flight, so the confirmation of the first send does not release it.
+    // The bundle came back while it was being sent, so the confirmation of the first transmission does not release it.
     node.confirm(id);
     node.wait_ms(5000);
     let again = node.sent()[1].id;

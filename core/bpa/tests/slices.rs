@@ -10,7 +10,7 @@ use farlink_bpa::{Input, LinkSettings, Output, Settings};
 const MANY: u64 = 20_000;
 const SLICE: usize = 256;
 
-/// A node without a disk.
+/// A node whose store is in memory.
 fn node(router: Option<Script>) -> Node {
     let settings = Settings { capacity_bytes: 1 << 40, durable: false, ..settings() };
     match router {

@@ -26,7 +26,7 @@ fn signal_from_before_return_ends_nothing() {
         let first = through(&mut node, 1);
         node.said.clear();
         if begun {
-            // It returns while it waits for its retransmission.
+            // The bundle comes back while it waits for its retransmission.
             node.wait(Duration::from_millis(10_500));
             assert!(inside(&node).is_empty());
             node.begins(1, 2, to_nine(1));
@@ -134,7 +134,7 @@ fn long_signals_end_admits_waiting_bundle() {
     let given = wrap(&mut node);
     let leave = |node: &mut Node| around(node).into_iter().for_each(|sent| node.confirm(sent.id));
     leave(&mut node);
-    // They are retransmitted; the last is still entering, and others fill the room that it leaves.
+    // The bundles are retransmitted; the last is still entering, and others fill the room that it leaves.
     node.wait(Duration::from_secs(12));
     let again = inside(&node);
     assert_eq!((again.len(), again[19].bundle.sequence), (20, 20));

@@ -1,5 +1,5 @@
-//! Nanoseconds to read and to write one bundle of 1 kB as a relay does it (another previous node, one hop more), by the
-//! view for tools ([`decode`] and [`Bundle::encode`]) and by the engine's codec ([`v7`]).
+//! Nanoseconds that a relay needs to read and to write one bundle of 1 kB with a new previous node and one more hop, by
+//! the view for tools ([`decode`] and [`Bundle::encode`]) and by the engine's codec ([`v7`]).
 //! `cargo run --release -p farlink-bundle --example codec_speed`
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "this measures, so it reads the clock")]
 

@@ -66,11 +66,11 @@ impl StatusItem {
 pub struct StatusReport {
     /// Assertion that the node received the bundle.
     pub received: StatusItem,
-    /// Assertion that the node forwarded it.
+    /// Assertion that the node forwarded the bundle.
     pub forwarded: StatusItem,
-    /// Assertion that the node delivered it.
+    /// Assertion that the node delivered the bundle.
     pub delivered: StatusItem,
-    /// Assertion that the node deleted it.
+    /// Assertion that the node deleted the bundle.
     pub deleted: StatusItem,
     /// Reason code of the report ([`reason`]).
     pub reason: u64,

@@ -50,7 +50,8 @@ impl Bundle {
         self.find(|data| if let BlockData::Labels(labels) = data { Some(*labels) } else { None })
     }
 
-    /// Replaces the data of the block of this type, or adds such a block.
+    /// Replaces the data of the block of this type, or adds such a block. Does nothing for [`BlockData::Unknown`],
+    /// which has no type.
     pub fn set_block(&mut self, data: BlockData) {
         let Some(kind) = data.kind() else { return };
         if let Some(block) = self.extensions.iter_mut().find(|block| block.kind == kind) {
@@ -110,7 +111,7 @@ impl Bundle {
         self.extensions.retain(|block| block.number != number);
         self.extensions.len() != before
     }
-    /// Removes every block of this type. Returns whether there was one.
+    /// Removes every block of this type. Returns whether any existed.
     pub fn remove_blocks_of(&mut self, kind: u64) -> bool {
         let before = self.extensions.len();
         self.extensions.retain(|block| block.kind != kind);
@@ -129,7 +130,7 @@ impl Bundle {
         // The received CRC covers the old payload.
         self.payload_crc_value = None;
     }
-    /// Whether it may be fragmented (RFC 9171 4.2.3).
+    /// Whether the bundle may be fragmented (RFC 9171 4.2.3) and has more than one byte of payload.
     // 9171-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.primary.flags.has(BundleFlags::NO_FRAGMENT) && self.payload.len() > 1

@@ -58,8 +58,8 @@ impl BundleBuilder {
         self.bundle.primary.lifetime_ms = ms;
         self
     }
-    /// Sets the CRC type of every block. The primary block always has a CRC (RFC 9171 4.3.1): `None` applies to the
-    /// other blocks only.
+    /// Sets the CRC type of the primary and the payload block, and of extension blocks added later. `None` applies to
+    /// the payload block only: the primary block always has a CRC (RFC 9171 4.3.1), and extension blocks take its type.
     // 9171-4.3.1-6, 9171-4.3.1-13
     pub fn crc(mut self, crc: CrcType) -> Self {
         self.bundle.payload_crc = crc;
@@ -79,7 +79,7 @@ impl BundleBuilder {
         }
         self.block(BlockData::QualityOfService(QualityOfService { priority, ..Default::default() }))
     }
-    /// Adds an extension block.
+    /// Adds an extension block, or replaces the block of the same type. Does nothing for [`BlockData::Unknown`].
     pub fn block(mut self, data: BlockData) -> Self {
         self.bundle.set_block(data);
         self

@@ -1,4 +1,4 @@
-//! Validated representation of a bundle: its fields are consistent once it exists.
+//! In-memory representation of a bundle with all its blocks. Decoder and builder keep the fields consistent.
 
 use crate::EndpointId;
 use alloc::vec::Vec;
@@ -146,7 +146,7 @@ pub struct Bundle {
     pub payload_flags: BlockFlags,
     /// CRC type of the payload block.
     pub payload_crc: CrcType,
-    /// Received CRC value of the payload block, written again while the payload is untouched, so that a payload on disk
+    /// Received CRC value of the payload block, written again while the payload is unchanged, so that a payload on disk
     /// need not be read to be forwarded. Set it to `None` with any change of the payload block.
     pub payload_crc_value: Option<u32>,
     pub payload: Payload,

@@ -53,7 +53,7 @@ impl<'a> CborReader<'a> {
     pub fn ran_short(&self) -> bool {
         self.short
     }
-    /// Whether a head longer than needed was read since the last call.
+    /// Whether a head that is not in its shortest form was read since the last call.
     pub fn take_lax(&mut self) -> bool {
         core::mem::take(&mut self.lax)
     }
@@ -61,7 +61,7 @@ impl<'a> CborReader<'a> {
     pub fn peek(&self) -> Option<u8> {
         self.bytes.get(self.position).copied()
     }
-    /// Error at the next byte.
+    /// Error at the offset of the next byte.
     pub fn error<T>(&self, reason: &'static str) -> Result<T, Malformed> {
         Err(Malformed { offset: self.offset(), reason })
     }
@@ -165,7 +165,7 @@ impl<'a> CborReader<'a> {
         self.position += 1;
         Ok(None)
     }
-    /// Reads the end of an array: a break if it is `open`.
+    /// Reads the break that ends an array of indefinite length; does nothing unless `open`.
     #[inline]
     pub fn array_end(&mut self, open: bool) -> Result<(), Malformed> {
         if !open {
@@ -289,9 +289,9 @@ impl ByteSource for PayloadReader<'_> {
     }
 }
 
-/// Skips one whole item without recursion; false if the bytes end before it does.
+/// Skips one whole item without recursion. Returns false if the bytes end within the item.
 pub(crate) fn skip_item(source: &mut impl ByteSource) -> Result<bool, &'static str> {
-    /// Count of an item of indefinite length.
+    /// Stands for the unknown number of items in an item of indefinite length.
     const OPEN: u64 = u64::MAX;
     // Items left of every open container, innermost last: a fixed array instead of recursion, whose depth a peer could
     // choose.

@@ -23,7 +23,7 @@ pub struct PayloadCheck {
 }
 
 impl PayloadCheck {
-    /// Starts a check of a payload of `len` bytes at offset `at`; `block_head` is its block up to there.
+    /// Starts a check of a payload of `len` bytes at offset `at`; `block_head` is the payload block up to the payload.
     pub(crate) fn new(
         (crc, open): (CrcType, bool),
         block_head: &[u8],
@@ -35,11 +35,11 @@ impl PayloadCheck {
         state.update(block_head, accel);
         PayloadCheck { crc, open, state, accel: *accel, at, len, fed: 0, trusted: false }
     }
-    /// Check that has taken the whole payload, which is the end of `block`.
+    /// Check that has taken all `len` bytes of the payload; `block` is the payload block up to the payload's end.
     pub(crate) fn whole(how: (CrcType, bool), block: &[u8], at: u64, len: u64, accel: &Accel) -> PayloadCheck {
         PayloadCheck { fed: len, ..PayloadCheck::new(how, block, at, len, accel) }
     }
-    /// Check that has taken this whole payload, of a block of definite length.
+    /// Check that has taken all of `payload`, the content of a block of definite length.
     pub(crate) fn of(crc: CrcType, block_head: &[u8], payload: &Payload, accel: &Accel) -> PayloadCheck {
         let mut check = PayloadCheck::new((crc, false), block_head, 0, payload.len(), accel);
         check.update_rope(payload);
@@ -50,7 +50,7 @@ impl PayloadCheck {
         self.fed = self.fed.saturating_add(bytes.len() as u64);
         self.state.update(bytes, &self.accel);
     }
-    /// Takes the next bytes of the payload. With bytes on disk or fill patterns among them, the CRC is not checked.
+    /// Takes the next bytes of the payload. If some are on disk or fill patterns, the CRC is not checked.
     pub fn update_rope(&mut self, rope: &Payload) {
         for chunk in rope.chunks() {
             if let Chunk::Bytes(bytes) = chunk {
@@ -77,8 +77,8 @@ impl PayloadCheck {
         state.update(&end[..1 + width + usize::from(self.open)], &self.accel);
         (!self.trusted).then(|| state.value())
     }
-    /// Checks the bytes after the payload: its CRC and the end of the bundle. Returns the value for
-    /// [`farlink_base::BundleMeta::tail`]: the CRC, 0 without one.
+    /// Checks the bytes after the payload: its CRC and the end of the bundle. Returns the CRC for
+    /// [`farlink_base::BundleMeta::tail`], or 0 without one.
     ///
     /// # Errors
     /// Wrong CRC, another block, bytes after the end, or a payload length other than the block's.
@@ -106,7 +106,7 @@ impl PayloadCheck {
             return Ok(0);
         }
         let found = reader.bytes()?;
-        // A longer head than needed would make the tail another length than the block's.
+        // With a head that is not in its shortest form, the tail would be longer than the stored length.
         if reader.take_lax() || found.len() != width {
             return reader.error_at(0, CRC_WIDTH);
         }

@@ -18,12 +18,12 @@ pub trait EidCodec: Sized {
     /// Decodes one endpoint ID that fills `bytes`.
     ///
     /// # Errors
-    /// The endpoint ID is malformed; names the rule and the offset.
+    /// The endpoint ID is malformed; the error names the rule and the offset.
     fn decode(bytes: &[u8], profile: Profile) -> Result<Self, Malformed>;
     /// Reads one endpoint ID from a reader.
     ///
     /// # Errors
-    /// The endpoint ID is malformed; names the rule and the offset.
+    /// The endpoint ID is malformed; the error names the rule and the offset.
     fn read(reader: &mut CborReader<'_>, profile: Profile) -> Result<Self, Malformed>;
 }
 

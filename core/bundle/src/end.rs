@@ -1,19 +1,20 @@
-//! End of a bundle in bytes that pass in pieces and are not kept, of either version.
+//! Search for the end of a bundle, of either version, in bytes that pass in pieces and are not kept.
 
 use crate::cbor::MAX_DEPTH;
 use crate::head::{MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES, NOT_A_BUNDLE};
 use crate::v6::{VERSION, block_flags, kind};
 use farlink_base::{FindEnd, sdnv};
 
-/// Count of a CBOR item of indefinite length.
+/// Stands for the unknown number of items in a CBOR item of indefinite length.
 const OPEN: u64 = u64::MAX;
 const NO_END: &str = "no end of a bundle of version 6";
 
-/// Finds the end of one bundle, as [`crate::decode_prefix`] does of a rope. The bundle is not checked.
+/// Finds the end of one bundle in bytes that are passed piece by piece; [`crate::decode_prefix`] does so for a rope.
+/// The bundle is not checked.
 #[derive(Clone, Debug, Default)]
 pub struct BundleEnd {
     place: Place,
-    /// Bytes left of a string or of a block's data.
+    /// Bytes still missing of a string or of a block's data.
     opaque: u64,
     cbor: CborNesting,
     old: OldBlocks,
@@ -42,7 +43,7 @@ enum Place {
     Broken(&'static str),
 }
 
-/// Items left of every open CBOR container, innermost last.
+/// Number of items still missing in every open CBOR container, innermost last.
 #[derive(Clone, Debug, Default)]
 struct CborNesting {
     left: [u64; MAX_DEPTH],
@@ -92,7 +93,7 @@ struct OldBlocks {
     blocks: usize,
     kind: u64,
     flags: u64,
-    /// Numbers left in the list of references.
+    /// Numbers still missing in the list of references.
     references: u64,
 }
 

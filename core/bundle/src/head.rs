@@ -9,11 +9,13 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{Accel, Bytes, BytesMut, Chunk, DtnTime, Malformed, Payload};
 
-/// Most bytes before the payload. No peer sends a tenth of it, and it bounds the cost of a bundle before it is checked.
+/// Maximum length of the bytes before the payload. It bounds the work for a bundle that is not yet checked; peers send
+/// less than a tenth of it.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Share of them reserved for blocks that hops write, so that the next node accepts every bundle that this one accepts.
+/// Part of [`MAX_HEAD_BYTES`] reserved for blocks that hops write, so that the next node accepts every bundle that this
+/// one accepts.
 pub(crate) const HOP_BYTES: usize = 4 << 10;
-/// Most extension blocks of one bundle, not counting those that hops write.
+/// Maximum number of extension blocks in a bundle, not counting those that hops write.
 pub const MAX_EXTENSION_BLOCKS: usize = 128;
 
 /// Bytes examined after a payload; a valid end has fewer.
@@ -41,8 +43,8 @@ impl From<Malformed> for HeadError {
     }
 }
 
-/// Calls `read` with the first chunk of the rope; if that is too short, again with a copy of the bytes in memory. Both
-/// are limited to [`MAX_HEAD_BYTES`].
+/// Calls `read` with the first chunk of the rope; if that is too short, again with a copy of the bytes in memory. Each
+/// input is limited to [`MAX_HEAD_BYTES`].
 pub(crate) fn with_head<T>(
     rope: &Payload,
     mut read: impl FnMut(&[u8]) -> Result<T, HeadError>,
@@ -69,7 +71,7 @@ pub(crate) fn with_head<T>(
     }
 }
 
-/// Replaces a range of the head's bytes; all bytes up to its end become one piece.
+/// Replaces the bytes in the range `at` of a bundle; all bytes up to the end of the replacement become one chunk.
 pub(crate) fn spliced(bundle: &Payload, at: Range<usize>, with: &[u8]) -> Payload {
     let mut head = BytesMut::zeroed(at.start);
     bundle.copy_to(0, &mut head);
@@ -152,7 +154,7 @@ impl BundleHead {
     }
 
     /// Payload of a rope that holds the whole bundle, and the value of its CRC, which is checked if every byte is in
-    /// memory. No bytes may follow.
+    /// memory. Bytes after the bundle are an error.
     pub(crate) fn payload(&self, rope: &Payload, bytes: &[u8], accel: &Accel) -> Result<(Payload, u32), Malformed> {
         let Some(end) = (self.data as u64).checked_add(self.data_len).filter(|end| *end < rope.len()) else {
             return Err(Malformed { offset: rope.len(), reason: "the payload is longer than the received bytes" });
@@ -193,7 +195,7 @@ impl BlockNumbers {
         }
         new
     }
-    /// Takes the smallest unused number, at least 2.
+    /// Returns the smallest unused number, at least 2, and marks it as used.
     pub(crate) fn take_free(&mut self) -> u64 {
         // Numbers 0 and 1 are those of the primary and the payload block.
         let mut free = u64::from((self.low | 3).trailing_ones());
@@ -210,7 +212,7 @@ struct HeadWalk<'a, 'b> {
     profile: Profile,
     accel: &'b Accel,
     numbers: BlockNumbers,
-    /// Number of blocks that no hop writes.
+    /// Number of extension blocks other than those that hops write.
     blocks: usize,
     /// Bytes of blocks that hops write.
     hop_bytes: usize,

@@ -5,7 +5,7 @@ use crate::fields::read_primary;
 use crate::{CreationTimestamp, EndpointId, Profile, v6};
 use farlink_base::{Accel, Malformed};
 
-/// Identity of a bundle from its primary block alone, so without the payload length of a fragment.
+/// Identity of a bundle from its primary block alone, hence without the payload length of a fragment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeekedIdentity {
     /// Version of the bundle protocol.
@@ -18,11 +18,11 @@ pub struct PeekedIdentity {
     pub fragment_offset: Option<u64>,
 }
 
-/// Reads the identity of the bundle that starts with these bytes; they need not be more than its primary block.
+/// Reads the identity of the bundle that starts with these bytes; its primary block suffices.
 ///
 /// # Errors
 ///
-/// The bytes are no bundle, its primary block is damaged, or it is longer than the bytes.
+/// The bytes are not a bundle, or its primary block is damaged or incomplete.
 pub fn peek_identity(head: &[u8], accel: &Accel) -> Result<PeekedIdentity, Malformed> {
     if head.first() == Some(&v6::VERSION) {
         return v6::peek_identity(head);

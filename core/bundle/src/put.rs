@@ -48,7 +48,7 @@ impl ByteSink for BytesMut {
 /// Capacity of [`Short`] without allocation, bytes.
 const SHORT: usize = 256;
 
-/// Buffer for a head under construction: most are short and then need no allocation.
+/// Buffer for a head under construction; heads of up to [`SHORT`] bytes, as most are, need no allocation.
 pub(crate) struct Short {
     here: [u8; SHORT],
     len: usize,

@@ -173,7 +173,8 @@ fn example_a4_full_scope_both_services() {
     assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples));
 }
 
-/// Payload accepted by a receiver that has all keys and requires the operations of the example, if they verify.
+/// Payload accepted by a receiver that has all keys and requires the example's operations; `None` if one does not
+/// verify.
 fn accepted(bytes: &[u8], case: usize, examples: &Examples) -> Option<Vec<u8>> {
     let mut bundle = decode(&Payload::from(bytes.to_vec()), Profile::Permissive, &Accel::default()).ok()?;
     let keys: Vec<Secret> =

@@ -27,7 +27,7 @@ fn again(bytes: &[u8], profile: Profile) -> Result<Bytes, farlink_base::Malforme
 }
 const BOTH: [Profile; 2] = [Profile::Strict, Profile::Permissive];
 
-/// Offset of the payload.
+/// Offset of the payload in the encoded bundle.
 fn payload_at(wire: &[u8]) -> usize {
     v7::begin(&Payload::from(wire.to_vec()), Profile::Strict, &Accel::default()).unwrap().unwrap().payload_at as usize
 }

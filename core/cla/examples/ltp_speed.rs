@@ -1,5 +1,5 @@
-//! Measures the time of the LTP engine per segment, sending and receiving, without sockets: `cargo run --release -p
-//! farlink-cla --example ltp_speed`.
+//! Measures the time that the LTP engine needs per segment, sending and receiving, without sockets: `cargo run
+//! --release -p farlink-cla --example ltp_speed`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "this measures, so it reads the clock")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
@@ -9,7 +9,7 @@ use farlink_cla::ltp::{Config, Ltp, SpanConfig};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A sink without events.
+/// Sink that wants no events.
 struct Quiet(Vec<Output>);
 impl Sink<Output> for Quiet {
     fn push(&mut self, value: Output) {
@@ -25,7 +25,7 @@ fn engine(engine: u64, peer: u64) -> Ltp {
     Ltp::new(Config { engine, seed: engine, ..Config::default() }, vec![span])
 }
 
-/// Runs until `total` bytes are confirmed; returns the time of sender and receiver, and the number of data segments.
+/// Runs until `total` bytes are confirmed; returns the times of sender and receiver, and the number of data segments.
 fn run(bundle: usize, total: usize) -> (Duration, Duration, u64) {
     let (mut a, mut b) = (engine(1, 2), engine(2, 1));
     let from = [SocketAddr::from(([10, 0, 0, 1], 1113)), SocketAddr::from(([10, 0, 0, 2], 1113))];

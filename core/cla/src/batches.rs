@@ -1,10 +1,10 @@
-//! Builder of datagram batches: equal lengths, sent by one call of the driver (GSO).
+//! Builder of batches: datagrams of equal length that the driver sends by one call (GSO).
 
 use bytes::BytesMut;
 use farlink_base::layer::{DatagramBatch, Destination, Output};
 use farlink_base::{Payload, Sink, socket};
 
-/// Largest batch, in bytes and in datagrams: the limits of UDP segmentation offload for one call.
+/// Largest batch, in bytes and in datagrams: limits of UDP segmentation offload (GSO) for one call.
 pub(crate) const BATCH_BYTES: u64 = 65_000;
 const BATCH_DATAGRAMS: u64 = 64;
 
@@ -33,7 +33,7 @@ impl BatchBuilder {
     }
     /// Starts a datagram of `len` bytes; the caller appends its bytes to the rope next.
     pub(crate) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
-        // A shorter datagram ends its batch: with segmentation offload only the last may be shorter.
+        // A shorter datagram ends its batch, because in a call with segmentation offload only the last may be shorter.
         let full = self.closed || self.count == BATCH_DATAGRAMS || self.rope.len() + len > BATCH_BYTES;
         if full || len > self.stride {
             self.flush(out);
@@ -45,7 +45,7 @@ impl BatchBuilder {
     /// Appends a header; the headers of a batch share one buffer.
     pub(crate) fn head(&mut self, bytes: &[u8]) {
         if self.heads.capacity() < bytes.len() {
-            // One allocation serves the headers of many datagrams.
+            // Allocate for the headers of many datagrams at once.
             self.heads = BytesMut::with_capacity(2048);
         }
         self.heads.extend_from_slice(bytes);

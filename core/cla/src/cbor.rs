@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use farlink_base::{Payload, PayloadReader};
 
 pub(crate) const UINT: u8 = 0;
-/// Negative integer: -1 less the value of its head.
+/// Negative integer; its value is -1 less the value of the head.
 pub(crate) const NEGATIVE: u8 = 1;
 pub(crate) const BYTES: u8 = 2;
 pub(crate) const TEXT: u8 = 3;
@@ -62,7 +62,7 @@ pub(crate) fn string(reader: &mut PayloadReader<'_>, major: u8) -> Option<Payloa
     }
 }
 
-/// Whether the next byte is a break code, which is then consumed.
+/// Consumes the next byte if it is a break code; returns whether it was one.
 pub(crate) fn is_break(reader: &mut PayloadReader<'_>) -> bool {
     let found = peek(reader) == Some(BREAK);
     if found {
@@ -81,7 +81,7 @@ fn skip_within(reader: &mut PayloadReader<'_>, depth: usize) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     match head(reader)? {
         (BYTES | TEXT, Some(len)) => {
-            // Checked before skipping: a claimed length costs nothing.
+            // Compare before skipping, so that a false length costs no work.
             if len > reader.remaining() {
                 return None;
             }

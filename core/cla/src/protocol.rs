@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, Output};
 use farlink_base::{Duration, Instant, LayerId, LayerParam, LinkId, Malformed, NodeId, Payload, Sink, StreamId};
 
-/// Names of a node in its layers; each protocol takes the one that it has a field for.
+/// Names of a node in its layers; each protocol uses the name that its messages carry.
 #[derive(Clone, Default, Debug)]
 pub struct Identity {
     /// Node ID as text (TCPCL, UDPCL).
@@ -23,7 +23,7 @@ pub struct Identity {
 /// A neighbour as its layer is configured for it.
 #[derive(Clone, Default, Debug)]
 pub struct Neighbour {
-    /// Names that its layer knows it by.
+    /// Names by which the layer identifies the neighbour.
     pub identity: Identity,
     /// Node number of its node ID.
     pub node: NodeId,
@@ -38,7 +38,8 @@ pub struct Position {
     pub layer: LayerId,
     /// Seed of numbers that peers remember, such as those of sessions; differs after a restart of a real node.
     pub seed: u64,
-    /// Length of the first complete bundle in some bytes, for protocols that carry several at once.
+    /// Finds the length of the first complete bundle in some bytes, for protocols that carry several at once; `None` if
+    /// it is incomplete.
     pub split: fn(&Payload) -> Result<Option<u64>, Malformed>,
 }
 
@@ -69,15 +70,16 @@ pub trait Protocol: ConvergenceLayer + Debug + Sized {
     fn wire_bytes_per_million(link: &Self::Link) -> u64;
     /// Longest bundle that a link takes, bytes; `None`: any.
     fn largest_bundle(link: &Self::Link) -> Option<u64>;
-    /// Whether a link is set to authenticate and has no key.
+    /// Whether a link is set to authenticate but has no key.
     fn lacks_key(link: &Self::Link) -> bool;
-    /// Settings for a neighbour that was discovered: its name is unverified, and it is connected to once for each
-    /// announcement, which come every `interval`.
+    /// Adapts the settings of a link to a neighbour known from announcements, which come every `interval`: its node ID
+    /// is unverified, and stream layers wait `interval` between attempts to connect.
     fn discovered(link: Self::Link, interval: Duration) -> Self::Link;
 
-    /// Adds a link while the layer runs; false: it has that link already.
+    /// Adds a link while the layer runs; false if the layer already has a link of this number.
     fn add_link(&mut self, now: Instant, id: LinkId, link: Self::Link, out: &mut impl Sink<Output>) -> bool;
-    /// Replaces the keys of a link without ending its sessions; false: it must be closed and added again.
+    /// Replaces the keys of a link without ending its sessions; false if the link must be removed and added again
+    /// instead.
     fn rekey(&mut self, id: LinkId, link: &Self::Link) -> bool;
     /// Whether a session with a peer of this node ID at this address is open.
     fn serves(&self, node_id: &str, at: IpAddr) -> bool;
@@ -90,7 +92,7 @@ pub trait Protocol: ConvergenceLayer + Debug + Sized {
     fn write(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>);
 }
 
-/// Every protocol, the one list of them: calls a macro with `Variant: type` rows.
+/// Calls a macro with one `Variant: type` row for every protocol; the only list of them.
 #[macro_export]
 macro_rules! each_protocol {
     ($then:ident) => {

@@ -1,31 +1,31 @@
 //! Passive readers: find the bundles in bytes that two other nodes exchange, and the times at which they pass.
 //!
 //! A [`PassiveReader`] takes one direction of a conversation: a connection's bytes in order, or the datagrams from one
-//! host to another, as often and in whatever order they pass. It keeps the first bytes of each bundle, so that its
-//! identity can be read, and skips the rest by length. Each layer has its reader in its own `reading.rs`.
+//! host to another, repeated and reordered as they may be. It keeps the first bytes of each bundle, from which the
+//! bundle can be identified, and skips the rest by length. Each layer has its reader in its own `reading.rs`.
 
 use crate::tcpcl_v4::wire::NoMessage;
 use alloc::vec::Vec;
 use farlink_base::{Instant, Payload, PayloadReader};
 
-/// First bytes of a bundle that are kept, for its primary block: endpoint IDs are longer only by mistake.
+/// Most first bytes of a bundle that are kept: enough for any primary block with endpoint IDs of sensible length.
 pub const HEAD_BYTES: usize = 1024;
-/// Longest message of a stream without the data of a bundle: a SESS_INIT with the longest node ID and extensions takes
-/// 6.2 kB.
+/// Longest message of a stream, not counting the data of a bundle: a SESS_INIT with the longest node ID and extensions
+/// takes 6.2 kB.
 const MESSAGE_BYTES: usize = 8192;
-/// Bytes of a message that are tried first; nearly all messages are shorter.
+/// Bytes of a message that parsing tries first; nearly all messages are shorter.
 const MESSAGE_FIRST: usize = 64;
 
-/// Bundle that passed.
+/// A bundle that passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BundlePassage<'a> {
     /// Its first bytes, at most [`HEAD_BYTES`].
     pub head: &'a [u8],
     /// Its length, bytes; for a bundle that was cut short, the number of bytes that passed.
     pub length: u64,
-    /// Earliest time at which one of its bytes passed for the first time.
+    /// Time at which a byte of it passed first. Repetitions of a byte do not count.
     pub first: Instant,
-    /// Latest such time: from then on a receiver can have the bundle.
+    /// Time at which its last missing byte passed; from then on a receiver can have the bundle.
     pub last: Instant,
 }
 
@@ -34,12 +34,12 @@ pub struct BundlePassage<'a> {
 pub enum Reading<'a> {
     /// The last byte of a bundle passed.
     Bundle(BundlePassage<'a>),
-    /// The rest of a bundle will not come: its transfer was given up, or the connection ended.
+    /// The rest of a bundle will not come, because its transfer was given up or the connection ended.
     Cut(BundlePassage<'a>),
     /// The conversation is enciphered from here on; reported once.
     Enciphered,
-    /// Some bytes could not be read, for this reason. After a datagram reading goes on with the next one; the rest of a
-    /// stream stays unread unless only a transfer without a beginning was passed over.
+    /// Some bytes could not be read, for this reason. Reading goes on with the next datagram, or after the segment if
+    /// it belongs to a transfer whose beginning did not pass; after any other fault the rest of a stream is not read.
     Lost(&'static str),
 }
 
@@ -65,9 +65,9 @@ impl Passing {
     pub(crate) const fn new(now: Instant) -> Self {
         Passing { head: Vec::new(), length: 0, first: now, last: now }
     }
-    /// Takes the next bytes, which passed within these times.
+    /// Takes the next bytes, which passed between the two times.
     pub(crate) fn take(&mut self, times: (Instant, Instant), bytes: &[u8]) {
-        // Without gaps in the head: the whole bundle so far must be in it.
+        // Bytes are kept only while none is missing before them, so that the head has no gaps.
         if self.head.len() as u64 == self.length {
             let room = HEAD_BYTES - self.head.len().min(HEAD_BYTES);
             self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -94,7 +94,7 @@ pub(crate) enum StreamStep {
     Message,
     /// Data of a bundle follows.
     Data {
-        /// Number of the transfer.
+        /// Number of the transfer; 0 in protocols that do not number transfers.
         id: u64,
         starts: bool,
         ends: bool,
@@ -108,7 +108,8 @@ pub(crate) enum StreamStep {
 
 /// Messages of a protocol over streams.
 pub(crate) trait StreamFormat {
-    /// Reads the next message; of data only its head. Bytes that follow do not change the result.
+    /// Reads the next message; if it carries data of a bundle, only the head before that data. Bytes that follow do not
+    /// change the result.
     fn next(&mut self, reader: &mut PayloadReader<'_>) -> Result<StreamStep, NoMessage>;
 }
 
@@ -116,9 +117,9 @@ pub(crate) trait StreamFormat {
 #[derive(Debug)]
 pub(crate) struct StreamReading<F> {
     format: F,
-    /// Beginning of a message.
+    /// Bytes of a message that is not complete yet.
     pending: Vec<u8>,
-    /// Bytes left of the current segment.
+    /// Bytes of the current segment that did not pass yet.
     left: u64,
     /// Whether the current segment ends its transfer.
     ends: bool,
@@ -133,7 +134,7 @@ impl<F: StreamFormat> StreamReading<F> {
         StreamReading { format, pending: Vec::new(), left: 0, ends: false, open: None, over: false, unread: 0 }
     }
 
-    /// Reads a message from the front of `bytes`; nothing is left of them if it is incomplete.
+    /// Reads a message from the front of `bytes`. `None` if it is incomplete; all of `bytes` then waits in `pending`.
     fn message(&mut self, bytes: &mut &[u8]) -> Option<StreamStep> {
         let (had, mut try_bytes) = (self.pending.len(), MESSAGE_FIRST);
         loop {
@@ -218,7 +219,7 @@ impl<F: StreamFormat> StreamReading<F> {
             && self.ends
             && let Some((_, mut passing)) = self.open.take()
         {
-            // A last segment may be empty, and a receiver has the bundle only then.
+            // A last segment may be empty, and only after it does a receiver have the bundle.
             passing.pass((now, now), 0);
             each(Reading::Bundle(passing.passage()));
         }
@@ -248,7 +249,7 @@ impl<F: StreamFormat> PassiveReader for StreamReading<F> {
     }
 }
 
-/// Gives a reader of streams a public type of its own.
+/// Defines a public reader type for one format of streams.
 macro_rules! stream_reader {
     ($(#[$docs:meta])* $name:ident, $format:ty) => {
         $(#[$docs])*

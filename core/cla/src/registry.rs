@@ -1,5 +1,5 @@
-//! Registry of the convergence layers, with the facts that configuration files, references and forms need. Their
-//! parameters are in the tables of each layer.
+//! Registry of the convergence layers, with the facts that configuration files, references and forms need. Each layer
+//! has tables of its parameters.
 
 use crate::protocol::Protocol;
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use farlink_base::{Duration, Refusal, Setting};
 
 pub use farlink_base::layer::Medium;
 
-/// Identification of the peers of a layer.
+/// Kind of name by which the peers of a layer identify themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Introduction {
-    /// Engine number (LTP).
+    /// LTP engine number.
     Engine,
-    /// Node ID (TCPCL).
+    /// Node ID, as in TCPCL.
     NodeId,
     /// No identification: peers are known by their addresses.
     None,
@@ -24,7 +24,7 @@ pub enum Introduction {
 pub struct LayerInfo {
     /// Name in configuration files.
     pub name: &'static str,
-    /// Name for people.
+    /// Short name, for display.
     pub short: &'static str,
     /// Name with its standard.
     pub title: &'static str,
@@ -32,11 +32,11 @@ pub struct LayerInfo {
     pub summary: &'static str,
     /// Name in beacons (IPND).
     pub announced: &'static str,
-    /// Number in announcements of dtn7, where it has one.
+    /// Number in announcements of dtn7-go; `None` if that has none for the layer.
     pub announced_number: Option<u64>,
     /// Transport below the layer.
     pub medium: Medium,
-    /// Identification of its peers.
+    /// Kind of name by which its peers identify themselves.
     pub introduction: Introduction,
     /// Assigned port; where none is assigned, the one commonly used.
     pub port: u16,
@@ -55,7 +55,7 @@ pub struct LayerInfo {
     pub one_way: bool,
     /// Whether a neighbour is reachable only while a session with it is open; such a layer has the setting `sessions`.
     pub sessions: bool,
-    /// Settings that bound the bytes of bundles which the layer itself holds.
+    /// Names of the settings that bound the bytes of bundles which the layer itself holds.
     pub held: &'static [&'static str],
 }
 
@@ -177,7 +177,8 @@ mod tests {
         // UDPCL conveys no refusal.
         for layer in LAYERS.iter().filter(|layer| layer.name != "udpcl") {
             assert_eq!(layer.sender_result(R::NoResources), Err(R::NoResources), "{}", layer.name);
-            // Layers without acknowledgments convey no refusal; for lack of room they stop reading instead.
+            // Layers without acknowledgments convey no refusal; for lack of room they stop reading instead, which holds
+            // the sender back.
             let silent = layer.sender_result(R::NotAcceptable).is_ok();
             assert_eq!(silent, ["stcp", "mtcp"].contains(&layer.name), "{}", layer.name);
             assert!(silent || layer.sender_result(R::NotAcceptable) == Err(R::NotAcceptable), "{}", layer.name);

@@ -1,4 +1,4 @@
-//! Encoding of beacons: those of other programs are read, ours are read back, and anything else is rejected.
+//! Tests of the encoding of beacons: those of other programs and our own can be read, and anything else is rejected.
 
 use farlink_base::{Duration, EndpointId, Rng};
 use farlink_cla::announce::beacon::BEACON_MAX;
@@ -123,7 +123,7 @@ fn absurd_lengths_and_nesting_rejected() {
 
 #[test]
 fn layers_are_capped_at_sixteen() {
-    // Of more layers the first sixteen are kept; a layer at port 0 is not.
+    // Of more than sixteen layers the first sixteen are kept; a layer at port 0 is not.
     let mut text = String::from("85 07 03 82 01 64 2f2f672f 00 82 98 24");
     text.push_str(&"82 63 746370 01".repeat(30));
     text.push_str("82 63 746370 00");

@@ -1,4 +1,4 @@
-//! Hostile announcements: they cost little, and harm no honest neighbour.
+//! Tests of hostile announcements, which must cost little and harm no honest neighbour.
 
 use crate::announce_site::{AnnounceSite, at, beacon, numbered, s, serving};
 use farlink_base::Rng;
@@ -8,10 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const HONEST: &str = "10.0.0.2:3003";
 const HONEST_SERVES: &str = "10.0.0.2:4556";
-/// Invented node IDs.
+/// Number of node IDs that the attackers invent.
 const NAMES: u64 = 130_000;
 
-/// A site with an honest neighbour that has a session and announces itself every 5 s.
+/// Makes a site with an honest neighbour that has a session and announces itself every 5 s.
 fn met() -> AnnounceSite {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(HONEST_SERVES));
@@ -26,7 +26,7 @@ fn anywhere(rng: &mut Rng) -> SocketAddr {
 
 #[test]
 fn names_and_attempts_per_address_bounded() {
-    // One address may claim four names, and gets one connection attempt at a time.
+    // One address may claim four node IDs, and gets one connection attempt at a time.
     let mut site = met();
     for n in 0..NAMES {
         site.receive("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 100), 5));
@@ -40,7 +40,7 @@ fn names_and_attempts_per_address_bounded() {
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
     let attempts = site.discovered.len() - 1;
     assert!((1..=4).contains(&attempts), "{attempts} in 65 s");
-    // A new honest node is discovered beside them.
+    // A new honest node is discovered in spite of the flood.
     site.world.answer.insert(at("10.0.0.3:4556"));
     let heard = site.now;
     for n in 0..NAMES {
@@ -56,7 +56,7 @@ fn names_and_attempts_per_address_bounded() {
 
 #[test]
 fn name_flood_spares_honest_neighbours() {
-    // The flood comes from as many addresses as it has names.
+    // The flood comes from as many addresses as it has node IDs.
     let mut site = met();
     let mut rng = Rng::new(1);
     let begun = site.now;
@@ -70,7 +70,7 @@ fn name_flood_spares_honest_neighbours() {
         site.until(begun.0 as f64 / 1e9 + n as f64 / 2_000.0);
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.discovered[0].1), "the neighbour stays");
-    // Eight attempts in ten seconds, whatever is announced.
+    // At most eight attempts start in ten seconds, whatever is announced.
     let most = ATTEMPTS_MAX * (65 / 10 + 1) + 1;
     assert!(site.discovered.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.discovered.len());
     site.world.answer.insert(at("10.0.0.3:4556"));
@@ -91,7 +91,7 @@ fn connection_attempts_are_rate_limited() {
     // An attacker must not be able to direct repeated connections at a third party.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut rng = Rng::new(2);
-    // A victim's address, with different names and ports.
+    // The address of a victim, announced with changing node IDs and ports.
     for n in 0..60_000u64 {
         let port = 1 + rng.below(4) as u16;
         let said = serving(&format!("ipn:{}.0", rng.below(1 << 40) + 2), 5, n as u32, &[("tcpclv4", port)]);
@@ -114,7 +114,8 @@ fn connection_attempts_are_rate_limited() {
 fn forged_name_or_address_takes_nothing() {
     // Neither another's node ID nor its address gains a forger anything.
     let mut site = met();
-    // Its name from elsewhere; another name, another port and a farewell from its own address.
+    // The forger sends the neighbour's node ID from elsewhere; and, as if from the neighbour's address, another node
+    // ID, another port and a farewell.
     for second in 3..60 {
         site.receive("10.0.0.66:3003", &numbered("ipn:2.0", 5, 99));
         site.receive(HONEST, &beacon("ipn:77.0", 5));
@@ -132,7 +133,7 @@ fn forged_name_or_address_takes_nothing() {
 
 #[test]
 fn configured_neighbour_is_never_displaced() {
-    // The node needs no beacon to reach it, whatever is announced.
+    // The node can reach this neighbour without a new link, whatever is announced.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.known.insert("ipn:2.0".into());
     for second in 0..100 {
@@ -144,7 +145,7 @@ fn configured_neighbour_is_never_displaced() {
 
 #[test]
 fn neighbour_limit_keeps_present_neighbours() {
-    // At the limit, present neighbours keep their places.
+    // At the limit, neighbours that are present keep their places.
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.neighbours_max = 5);
     let address = |n: u64| format!("10.0.0.{n}:3003");
     for n in 2..7 {
@@ -176,7 +177,7 @@ fn immediate_disconnects_increase_backoff() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for tenth in 0..10_000u32 {
         site.receive("10.0.0.66:3003", &beacon("ipn:66.0", 1));
-        // Up for a second, then gone.
+        // The peer is up for a second, then gone.
         let there = site.discovered.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
         site.world.answer.clear();
         if there {
@@ -214,7 +215,7 @@ fn alternating_neighbour_backs_off() {
 
 #[test]
 fn non_host_addresses_are_never_dialled() {
-    // Connecting to the unspecified address, for one, would reach this node itself.
+    // Connecting to the unspecified address, for example, would reach this node itself.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let nobody =
         ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
@@ -229,7 +230,7 @@ fn non_host_addresses_are_never_dialled() {
 
 #[test]
 fn farewell_spares_a_new_session() {
-    // Anyone can forge a farewell, so a session that has begun outlives it.
+    // Anyone can forge a farewell, so it does not end a session.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.receive(HONEST, &beacon("ipn:2.0", 5));
     while site.discovered.is_empty() {

@@ -1,4 +1,4 @@
-//! Neighbour discovery: when neighbours are found and lost, and which are excluded by policy.
+//! Tests of neighbour discovery: when neighbours are found and lost, and which are excluded by policy.
 
 use crate::announce_site::{AnnounceSite, at, beacon, layer, numbered, s, serving};
 use farlink_base::Duration;
@@ -9,7 +9,7 @@ const B_SERVES: &str = "10.0.0.2:4556";
 
 #[test]
 fn beacons_leave_at_jittered_interval() {
-    // The interval varies by 10 % either way, and the beacons are numbered.
+    // The interval varies by 10 % in either direction, and the beacons are numbered.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(1000.0);
     let times: Vec<f64> = site.said.iter().map(|(at, _)| at.0 as f64 / 1e9).collect();
@@ -45,7 +45,7 @@ fn first_beacon_makes_a_link() {
 
 #[test]
 fn node_with_lesser_name_connects() {
-    // Both nodes hear each other; one connection suffices.
+    // Both nodes receive each other's beacons, and one connection suffices.
     let mut greater = AnnounceSite::new("ipn:2.0", |_| {});
     greater.receive("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(1.5);
@@ -65,7 +65,7 @@ fn node_with_lesser_name_connects() {
 
 #[test]
 fn silence_ends_link_after_three_periods() {
-    // Three periods end a link whose peer may be gone, twelve one whose session has keepalives.
+    // A link ends after three periods without a beacon, or after twelve while its session has keepalives.
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
     site.world.answer.extend([at(B_SERVES), at("10.0.0.3:9")]);
     site.receive(B, &beacon("ipn:2.0", 2));
@@ -92,7 +92,7 @@ fn silence_ends_link_after_three_periods() {
 fn beacon_period_is_bounded_and_adjustable() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at("10.0.0.3:9"));
-    // Longer than any clock reaches.
+    // The period is longer than any clock can count.
     site.receive(B, &beacon("ipn:2.0", u64::MAX));
     site.until(1800.0 - 1.0);
     assert_eq!(site.announcer.announced().count(), 1);
@@ -109,7 +109,7 @@ fn beacon_period_is_bounded_and_adjustable() {
 
 #[test]
 fn farewell_ends_link_without_session() {
-    // While the session is up the farewell is ignored: anyone can send one.
+    // While the session is up the farewell is ignored, because anyone can send one.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.receive(B, &beacon("ipn:2.0", 5));
@@ -129,7 +129,7 @@ fn farewell_ends_link_without_session() {
 
 #[test]
 fn unanswered_attempts_back_off() {
-    // Each attempt may last ten seconds, then the address rests twice as long as before.
+    // An attempt may last ten seconds; then the address waits twice as long as the last time.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for second in 0..2000 {
         site.receive(B, &numbered("ipn:2.0", 5, second));
@@ -144,7 +144,7 @@ fn unanswered_attempts_back_off() {
 
 #[test]
 fn lasting_session_is_redialled_at_once() {
-    // A session of a moment is followed by a wait instead.
+    // After a session of a moment, in contrast, the node waits.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     let receive = |site: &mut AnnounceSite, until: u64| {
@@ -169,7 +169,7 @@ fn lasting_session_is_redialled_at_once() {
 
 #[test]
 fn disabled_link_stays_disabled() {
-    // The link is an operator's decision, which announcements do not override.
+    // Announcements do not override an operator's decision about a link.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.off.insert(DiscoveredId(0));
     for second in 0..100 {
@@ -181,7 +181,7 @@ fn disabled_link_stays_disabled() {
 
 #[test]
 fn own_and_unwanted_beacons_are_ignored() {
-    // Also ignored: beacons that share no layer with this node.
+    // Beacons that share no layer with this node are ignored, too.
     let mut site = AnnounceSite::new("ipn:1.0", |config| {
         config.node_ids.push("dtn://one/".parse().unwrap());
         config.accept = vec!["ipn:2.*".into(), "dtn://*".into()];
@@ -218,7 +218,7 @@ fn preferred_layer_is_used() {
 
 #[test]
 fn link_address_keeps_its_interface() {
-    // A link-local IPv6 address needs the interface; an IPv4-mapped address becomes IPv4.
+    // A link-local IPv6 address must name its interface; an IPv4-mapped address becomes an IPv4 address.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.receive("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
     site.receive("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));
@@ -241,7 +241,7 @@ fn changed_port_is_tried_next() {
 
 #[test]
 fn shutdown_sends_one_farewell() {
-    // A beacon with period zero; nothing is sent afterwards.
+    // The last beacon has period zero; nothing is sent after it.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(2.0);
     site.leave();

@@ -1,4 +1,4 @@
-//! Blocks of several bundles (CCSDS 734.1, service data aggregation) and blocks with a green part (RFC 5326 4.1).
+//! Tests of blocks with several bundles (CCSDS 734.1, service data aggregation) or with a green part (RFC 5326 4.1).
 
 use crate::datagram_common;
 
@@ -14,12 +14,12 @@ use farlink_cla::ltp::{SpanConfig, Usage};
 fn data(segment: &Segment) -> Option<(Data, Bytes)> {
     if let SegmentBody::Data(data, bytes) = &segment.body { Some((*data, bytes.clone())) } else { None }
 }
-/// Block carried by these segments, and its client service.
+/// Block that these segments carry, and its client service number.
 fn block(segments: &[Segment]) -> (Vec<u8>, u64) {
     let parts: Vec<_> = segments.iter().filter_map(data).collect();
     (parts.iter().flat_map(|(_, bytes)| bytes.to_vec()).collect(), parts[0].0.service)
 }
-/// A block of engine 1 in a single segment.
+/// Segment with a whole block of engine 1.
 fn one(number: u64, service: u64, bytes: &[u8]) -> Bytes {
     let length = bytes.len() as u64;
     let data = Data { kind: kind::BLOCK_END, service, offset: 0, length, checkpoint: 5, report: 0 };
@@ -76,14 +76,14 @@ fn broken_aggregate_loses_only_its_remainder() {
     let report = b.receive(1, one(1, SERVICE_AGGREGATE, &[item(&[1], 1), item(&[3], 2), item(&[1], 3)].concat()));
     assert_eq!(b.bundles(), [bundle(1, 40)]);
     assert_eq!((segments(&report)[0].kind(), b.dropped.len()), (kind::REPORT, 1));
-    // No item can be read, so the block is cancelled.
+    // If no item can be read, the block is cancelled.
     for broken in [item(&[7], 1), vec![0xff; 20], vec![1], vec![0x81]] {
         let mut b = LtpBench::new(2, 1, |_, _| {});
         let answer = segments(&b.receive(1, one(2, SERVICE_AGGREGATE, &broken)));
         assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
         assert!(b.arrived.is_empty());
     }
-    // Blocks of an unknown service are cancelled as a whole, with a reason of their own.
+    // Blocks of an unknown service are cancelled as a whole, with their own reason.
     let answer = segments(&b.receive(1, one(3, 3, &item(&[1], 1))));
     assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
     // Green aggregates are read in the same way.
@@ -134,7 +134,7 @@ fn block_is_red_then_green() {
         assert_eq!(kinds, wanted, "{len}");
         let red: u64 = parts.iter().filter(|data| data.is_red()).map(|data| data.length).sum();
         assert_eq!((red, a.ltp.usage().exports), (300.min(len as u64), 1));
-        // Only the claims on the red part are waited for.
+        // The sender waits only for claims on the red part.
         let claims = vec![(0, red)];
         let report = SegmentBody::Report { serial: 9, checkpoint: parts[0].checkpoint, lower: 0, upper: red, claims };
         a.receive(2, Segment { session: left[0].session, body: report }.emit());
@@ -148,7 +148,7 @@ fn block_is_red_then_green() {
 
 #[test]
 fn red_part_across_border_is_repaired() {
-    // The bundle straddles the border, and its red part must be retransmitted.
+    // The bundle crosses the border, and its red part must be retransmitted.
     for (len, lose) in [(300, usize::MAX), (5000, usize::MAX), (5000, 0), (200_000, 1), (3_000_000, 2)] {
         let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
         let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
@@ -236,12 +236,12 @@ fn timers_pause_between_contacts() {
     a.input(Input::Link { link: LINK, state: state(true) });
     assert_eq!(a.send(1, bundle(1, 100), true).len(), 1);
     a.later(1.0);
-    // The contact ends before the peer can answer; a year passes.
+    // The contact ends before the peer can answer; then a year passes.
     assert!(a.input(Input::Link { link: LINK, state: state(false) }).is_empty());
     for _ in 0..365 {
         assert!(a.later(86_400.0).is_empty() && a.failed.is_empty());
     }
-    // In the next contact the answer has its whole time again, then the checkpoint is repeated.
+    // In the next contact the peer has the whole time to answer again; only then is the checkpoint repeated.
     assert!(a.input(Input::Link { link: LINK, state: state(true) }).is_empty());
     assert!(a.later(9.9).is_empty());
     let again = a.later(1.0);

@@ -1,5 +1,5 @@
-//! Links with authenticated segments (RFC 5327 2.1): contents of segments, which of them are dropped, and that
-//! everything still arrives.
+//! Tests of links with authenticated segments (RFC 5327 2.1): the contents of segments, which segments are dropped, and
+//! that everything still arrives.
 
 use crate::datagram_common;
 
@@ -88,9 +88,9 @@ fn every_kind(number: u64) -> Vec<Segment> {
 
 #[test]
 fn forged_segment_is_dropped_silently() {
-    // The check comes before any state changes, and forgeries are not answered.
+    // The check comes before any change of state, and forgeries are not answered.
     let forger = |authentication| bench(1, 2, authentication);
-    // The sender has a session, half of which the receiver has.
+    // The sender has a session, and the receiver has half of its block.
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 3000), true);
     let number = segments(&first)[0].session.number;
@@ -102,7 +102,7 @@ fn forged_segment_is_dropped_silently() {
     for session in [number, number + 1] {
         for segment in every_kind(session) {
             let bare = segment.emit();
-            // A segment that another engine with the same key would sign: an answer of an idle engine.
+            // Segments without authentication, with or without two more bytes, are neither accepted nor answered.
             for datagram in [bare.clone(), [&bare[..], &[0, 0]].concat().into()] {
                 assert!(a.receive(2, datagram.clone()).is_empty() && b.receive(1, datagram).is_empty(), "{segment:?}");
             }
@@ -117,7 +117,7 @@ fn forged_segment_is_dropped_silently() {
     assert_eq!([a.ltp.usage(), b.ltp.usage()], before, "nothing changed");
     assert!(b.dropped.len() >= said && b.dropped.iter().any(|why| why.contains("wrong")), "{:?}", b.dropped);
     assert!(b.dropped.iter().any(|why| why.contains("without")) && b.dropped.iter().any(|why| why.contains("way")));
-    // The genuine session must not have suffered from the forgeries.
+    // The forgeries must not have harmed the genuine session.
     for datagram in &first[1..] {
         b.receive(1, datagram.clone());
     }
@@ -143,14 +143,14 @@ fn every_bit_flip_is_dropped() {
 /// Keeps 5327-2.1-7.
 #[test]
 fn keys_rotate_during_traffic() {
-    // Both ends accept old and new keys for a while, so that bundles keep flowing.
+    // Both ends accept the old and the new key for a while, so that bundles keep arriving.
     let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
     for ends in [[&old, &old], [&both, &old], [&both, &both], [&new, &both], [&new, &new]] {
         let [mut a, mut b] = [bench(1, 2, ends[0].clone()), bench(2, 1, ends[1].clone())];
         let first = a.send(1, bundle(1, 5000), true);
         let there = talk([&mut a, &mut b], [1, 2], first, |_, _| false);
-        // A segment signed with a key unknown to the other end is dropped: new keys must be installed at all ends
-        // first.
+        // The other end drops segments signed with a key that it does not have; so new keys must be installed at all
+        // ends first.
         let understood = ends != [&both, &old];
         assert_eq!((b.arrived.len(), a.sent.len()), (usize::from(understood), usize::from(understood)), "{ends:?}");
         assert!(understood || there.len() > 3, "it is tried again");
@@ -170,7 +170,7 @@ fn optional_authentication_is_not_checked() {
 
 #[test]
 fn acknowledgment_is_sealed_for_unheard_neighbour() {
-    // The neighbour's address is known, although no segment of it has arrived since the start.
+    // The neighbour's address is known, although no segment from there has arrived since the start.
     let [mut a, mut b] = pair();
     let report = {
         let first = a.send(1, bundle(1, 100), true);
@@ -191,18 +191,18 @@ fn other_links_are_unaffected_by_keys() {
     let session = SessionId { engine: 3, number: 5 };
     let report = b.receive(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit());
     assert!(b.arrived.len() == 1 && suites(&report[0]).is_empty());
-    // It cannot speak for engine 1.
+    // Engine 3 cannot send for engine 1.
     let session = SessionId { engine: 1, number: 5 };
     assert!(b.receive(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert_eq!(b.dropped.len(), 1);
-    // Authentication by a peer without a configured link is not checked, whatever the key.
+    // Authentication by a peer without a configured link is not checked, whatever its key.
     let mut unknown = bench(3, 2, keys(&[("nobody knows it", 9)]));
     for datagram in unknown.send(1, bundle(1, 3000), true) {
         assert_eq!(suites(&datagram).len(), 1);
         b.receive(3, datagram);
     }
     assert!(b.bundles().last() == Some(&bundle(1, 3000)) && b.dropped.len() == 1, "{:?}", b.dropped);
-    // The authenticated link still requires it.
+    // The authenticated link still requires authentication.
     let session = SessionId { engine: 1, number: 6 };
     assert!(b.receive(1, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert!(b.dropped.len() == 2 && b.dropped[1].contains("without"), "{:?}", b.dropped);
@@ -210,7 +210,7 @@ fn other_links_are_unaffected_by_keys() {
 
 #[test]
 fn authenticated_bundles_survive_loss_and_restarts() {
-    // Also with the smallest datagrams, in which the extensions leave little room.
+    // Includes the smallest datagrams, in which the extensions leave little room.
     for (seed, datagram) in (0..30).zip([64, 90, 200, 1360].into_iter().cycle()) {
         let channel = Channel {
             loss: [0.15; 2],
@@ -237,7 +237,7 @@ fn authenticated_bundles_survive_loss_and_restarts() {
 
 #[test]
 fn simulated_patterns_authenticate_as_bytes() {
-    // A simulated payload is a fill; it must hash like the bytes that a real node sends.
+    // A simulated payload is a fill; its hash must be that of the bytes which a real node sends.
     let span = SpanConfig { authentication: keys(&[("", 3)]), ..SpanConfig::default() };
     let mut world = EnginePair::new(3, Channel::default(), span);
     world.offer(0, 9, Payload::fill(9, 300_000), true);
@@ -251,7 +251,7 @@ fn simulated_patterns_authenticate_as_bytes() {
 
 #[test]
 fn link_without_its_key_carries_nothing() {
-    // A required but missing key must never fall back to no authentication.
+    // If authentication is required but the key is missing, nothing may be accepted without it.
     let [mut a, mut b] = [bench(1, 2, keys(&[])), bench(2, 1, keys(&[]))];
     let first = a.send(1, bundle(1, 500), true);
     talk([&mut a, &mut b], [1, 2], first, |_, _| false);
@@ -261,7 +261,7 @@ fn link_without_its_key_carries_nothing() {
 
 #[test]
 fn authenticated_neighbour_may_change_port() {
-    // Proven by its key, the neighbour needs neither its port nor a cookie.
+    // A neighbour with a correct key needs neither its own port nor a cookie.
     let mut b = LtpBench::new(2, 1, |config, span| {
         config.cookies = farlink_cla::ltp::AskCookies::Always;
         span.authentication = keys(&[("moon", 7)]);
@@ -297,7 +297,7 @@ fn keys_change_during_sessions() {
 
 #[test]
 fn longer_key_name_fits_smallest_datagrams() {
-    // Segments of blocks cut before the change exceed the limit by the longer name only.
+    // Segments of blocks that were cut before the change exceed the limit by the length of the longer key name only.
     let long = keys(&[("a name of a key as long as can be", 2), ("", 1)]);
     let [mut a, mut b] = [1, 2].map(|own| {
         LtpBench::new(own, 3 - own, |_, span| {
@@ -307,7 +307,7 @@ fn longer_key_name_fits_smallest_datagrams() {
     let mut first = a.send(1, bundle(1, 900), true);
     assert!(a.ltp.replace_keys(LINK, &long) && b.ltp.replace_keys(LINK, &long));
     first.extend(a.send(2, bundle(2, 900), true));
-    // Some are lost, so that reports claim parts, which are then retransmitted.
+    // Some segments are lost, so that reports claim parts of the block, and the rest is retransmitted.
     let mut count = 0;
     let went = talk([&mut a, &mut b], [1, 2], first, |_, _| {
         count += 1;

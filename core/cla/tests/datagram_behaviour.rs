@@ -1,4 +1,4 @@
-//! Answers of an LTP engine, segment by segment: shared vectors, the withheld report, refusals, cancelling, unknown
+//! Tests of an LTP engine segment by segment: shared vectors, the withheld report, refusals, cancelling, unknown
 //! engines and hostile datagrams.
 
 use crate::datagram_common::{Channel, EnginePair, LINK, bundle, split};
@@ -134,7 +134,7 @@ fn every_sdnv_vector() {
     }
 }
 
-/// Fields of the vector's report, except for the serial number.
+/// Fields of a report in the vectors, except for its serial number.
 fn report_fields(body: &SegmentBody) -> (u64, u64, u64, Vec<(u64, u64)>) {
     let SegmentBody::Report { checkpoint, lower, upper, claims, .. } = body else { panic!("{body:?}") };
     (*checkpoint, *lower, *upper, claims.clone())
@@ -182,7 +182,7 @@ fn lossy_session_matches_vectors() {
     let want = Segment::parse(&hex(&v["session_loss"]["receiver_report"])).unwrap();
     assert_eq!(report_fields(&reports[0].1.body), report_fields(&want.body));
     let SegmentBody::Report { serial: first, .. } = reports[0].1.body else { panic!() };
-    // The vector's retransmission names the vector's serial number: replaced by ours.
+    // The vector's retransmission names the vector's report serial number, which is replaced by this engine's.
     let mut again = Segment::parse(&hex(&v["session_loss"]["sender_retransmit"])).unwrap();
     let SegmentBody::Data(fields, _) = &mut again.body else { panic!() };
     fields.report = first;
@@ -201,7 +201,7 @@ fn lossy_session_matches_vectors() {
 
 #[test]
 fn slow_storage_delays_only_final_report() {
-    // Reports before the last may leave at once, because they do not complete the red part.
+    // Reports before the last one may leave at once, because they do not complete the red part.
     let span = SpanConfig { checkpoint_every: 20_000, ..SpanConfig::default() };
     let mut world = EnginePair::new(3, Channel::default(), span);
     world.keep = Duration::from_secs(2);
@@ -234,7 +234,7 @@ fn refused_block_is_cancelled_and_retried() {
         world.run(10_000);
         world.settle();
     }
-    // Several bundles, one refused as a duplicate: nothing must be repeated.
+    // Of several bundles one is refused as a duplicate; nothing must be sent again.
     let span = SpanConfig { aggregate_bytes: 3000, ..SpanConfig::default() };
     let mut world = EnginePair::new(3, Channel::default(), span);
     world.refuse.insert(2, Refusal::Duplicate);
@@ -248,7 +248,7 @@ fn refused_block_is_cancelled_and_retried() {
 /// Keeps 5326-6.7-1, 5326-6.15-1, 5326-6.16-1, 5326-6.17-1, 5326-6.17-2, 5326-6.19-1.
 #[test]
 fn cancels_repeat_until_acknowledged() {
-    // Acknowledged even when the session is unknown.
+    // A cancel segment is acknowledged even if its session is unknown.
     let mut bench = EngineBench::new(|_, span| span.attempts = 3);
     bench.segment(peer(), 1, 7, data(kind::RED, 0, b"abc", 0, 0));
     assert!(
@@ -262,7 +262,8 @@ fn cancels_repeat_until_acknowledged() {
     let again = bench.segment(peer(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
     assert_eq!(sent(&again).len(), 1, "also when nothing is known of the session");
 
-    // Ours is never answered: it ends cancelled, the cancel is repeated, then nothing is left.
+    // A session of this engine gets no answer: it is cancelled, the cancel segment is repeated, and then nothing is
+    // left.
     let out = bench.send(9, bundle(9, 100));
     let number = sent(&out)[0].1.session.number;
     let mut kinds = Vec::new();
@@ -278,7 +279,7 @@ fn cancels_repeat_until_acknowledged() {
     assert_eq!(bench.ltp.usage(), Usage::default());
     assert!(bench.segment(peer(), 2, number, SegmentBody::CancelAck { by_sender: true }).is_empty());
 
-    // The other direction: a cancel by the receiver is acknowledged and fails the bundle.
+    // In the other direction: a cancel segment from the receiver is acknowledged, and the bundle fails.
     let out = bench.send(10, bundle(10, 100));
     let number = sent(&out)[0].1.session.number;
     let out = bench.segment(peer(), 2, number, SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM });
@@ -357,7 +358,7 @@ fn freed_session_readies_every_link() {
 
 #[test]
 fn session_flood_leaves_room_for_neighbours() {
-    // Sessions and engines of an attacker are bounded below the total.
+    // An attacker's sessions and engines are limited to fewer than all.
     let mut bench = EngineBench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {
         bench.segment(unknown_peer(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
@@ -375,7 +376,7 @@ fn session_flood_leaves_room_for_neighbours() {
 /// Keeps 5326-5-2, 7122-3.3-1, 5326-6-1.
 #[test]
 fn malformed_datagram_spares_its_batch() {
-    // A batch is whatever the driver received at once: its datagrams are independent.
+    // A batch is whatever the driver received at once, so its datagrams are independent.
     let mut bench = EngineBench::new(|_, _| {});
     let good = |number| {
         let body = data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0);
@@ -395,7 +396,7 @@ fn malformed_datagram_spares_its_batch() {
 
 #[test]
 fn small_bundle_waits_aggregation_time_only() {
-    // By default it leaves at once; with aggregation it waits a few milliseconds.
+    // By default a bundle leaves at once; with aggregation it waits a few milliseconds.
     let mut bench = EngineBench::new(|_, _| {});
     assert_eq!(sent(&bench.send(1, bundle(1, 100))).len(), 1, "by default it leaves at once");
     let span = SpanConfig::default();

@@ -1,4 +1,5 @@
-//! Cookies (RFC 5327 2.2): ours, by which unknown peers prove that they receive at their address, and those of peers.
+//! Tests of cookies (RFC 5327 2.2): those of this engine, by which unknown peers prove that they receive at their
+//! address, and those of peers.
 
 use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk, view};
 use farlink_base::Bytes;
@@ -10,7 +11,7 @@ use farlink_cla::ltp::{AskCookies, Config, SpanConfig, Usage};
 fn cookies(datagram: &[u8]) -> Vec<Vec<u8>> {
     view(datagram).header.of(tag::COOKIE).map(<[u8]>::to_vec).collect()
 }
-/// A segment with these cookies.
+/// Segment with these cookies added.
 fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     assert_eq!(segment[0] >> 4, 0);
     let view = view(segment);
@@ -29,7 +30,7 @@ fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     out.extend_from_slice(&segment[at + 1..]);
     out.into()
 }
-/// Engine 2, and engine 1, which has a link to it but is unknown there.
+/// Engine 1, and engine 2, which has no link to it and asks for cookies.
 fn unknown_peers(ask: AskCookies) -> [LtpBench; 2] {
     let b = LtpBench::new(2, 7, |config: &mut Config, _: &mut SpanConfig| config.cookies = ask);
     [LtpBench::new(1, 2, |_, _| {}), b]
@@ -44,7 +45,7 @@ fn first_segment(number: u64, length: usize) -> Segment {
 /// Keeps 5327-2.2-1, 5327-2.2-2, 5327-2.2-9.
 #[test]
 fn unknown_sender_must_echo_a_cookie() {
-    // One request per session; from then on all segments carry the cookie.
+    // A cookie is requested once per session; from then on all segments carry it.
     for length in [100, 20_000] {
         let [mut a, mut b] = unknown_peers(AskCookies::Always);
         let first = a.send(1, bundle(1, length), true);
@@ -81,14 +82,14 @@ fn missing_cookie_keeps_no_state() {
     }
     let asked = cookies(&b.receive(1, first_segment(500, 100).emit())[0]).remove(0);
     let good = with(&first_segment(500, 100).emit(), &[&asked]);
-    // Another address, another session, another value.
+    // A wrong address, a wrong session, a wrong value.
     let elsewhere = b.receive(9, good.clone());
     assert_ne!(cookies(&elsewhere[0])[0], asked);
     b.receive(1, with(&first_segment(501, 100).emit(), &[&asked]));
     b.receive(1, with(&first_segment(500, 100).emit(), &[&[7; 16]]));
     b.receive(1, with(&first_segment(500, 100).emit(), &[&asked[..15]]));
     assert_eq!((b.ltp.usage(), b.arrived.len()), (Usage::default(), 0));
-    // Valid for at least one hour and at most two.
+    // A cookie is valid for at least one hour and at most two.
     b.later(3600.0);
     b.receive(1, good.clone());
     assert_eq!(b.arrived.len(), 1);
@@ -101,12 +102,12 @@ fn missing_cookie_keeps_no_state() {
 
 #[test]
 fn dynamic_peers_need_cookies_under_load() {
-    // Configured neighbours are never asked.
+    // Configured neighbours are never asked for a cookie.
     let [mut a, mut b] = [LtpBench::new(1, 2, |_, _| {}), LtpBench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
     let first = a.send(1, bundle(1, 5000), true);
     assert!(talk([&mut a, &mut b], [1, 2], first, |_, _| false).iter().all(|(_, d)| cookies(d).is_empty()));
     assert_eq!(b.arrived.len(), 1);
-    // Of 64 sessions dynamic peers get 16, one address 4: requests begin at half of that.
+    // Of 64 sessions dynamic peers get 16, and one address 4. Requests begin when half of the 16 are used.
     for (ask, asked) in [(AskCookies::Pressed, 4), (AskCookies::Never, 0)] {
         let mut b = LtpBench::new(2, 7, |config, _| (config.sessions, config.cookies) = (64, ask));
         let mut questions = 0;
@@ -134,10 +135,10 @@ fn sender_echoes_peer_cookies() {
     let mut left = a.receive(2, with(&report(9, &[(0, 1000), (2000, 4000)]), &[b"abc"]));
     left.extend(a.later(1.0));
     assert!(left.len() >= 2 && left.iter().all(|datagram| cookies(datagram) == [b"abc"]), "the gap too");
-    // Its repeated checkpoints carry the cookie.
+    // Repeated checkpoints of the session carry the cookie.
     let again = a.later(5.0);
     assert!(!again.is_empty() && again.iter().all(|datagram| cookies(datagram) == [b"abc"]));
-    // Without it, or with another, a report changes nothing and is not answered.
+    // A report without the cookie, or with another one, changes nothing and is not answered.
     for wrong in [report(10, &[(0, 4000)]), with(&report(10, &[(0, 4000)]), &[b"xyz"])] {
         assert!(a.receive(2, wrong).is_empty() && a.sent.is_empty());
     }
@@ -148,7 +149,7 @@ fn sender_echoes_peer_cookies() {
     assert!(a.receive(2, with(&report(11, &[(0, 4000)]), &[b"abc"])).is_empty());
     let done = a.receive(2, with(&report(12, &[(0, 4000)]), &[b"abcdef!"]));
     assert!(cookies(&done[0]) == [b"abcdef!"] && a.sent.len() == 1);
-    // The answer for a closed session echoes the cookies of the segment.
+    // An answer outside a session echoes the cookies of the segment.
     let late = a.receive(2, with(&report(13, &[(0, 4000)]), &[b"any"]));
     assert_eq!((view(&late[0]).kind, cookies(&late[0])), (kind::REPORT_ACK, vec![b"any".to_vec()]));
 }
@@ -168,14 +169,14 @@ fn receiver_echoes_sender_cookies() {
     let report = b.receive(1, with(&data(kind::BLOCK_END, 50, 5), &[b"theirs"]));
     assert!(cookies(&report[0]) == [b"theirs"] && b.arrived.len() == 1);
     assert!(b.later(5.0).iter().all(|again| cookies(again) == [b"theirs"]));
-    // A cancel of the session needs the cookie too, and its acknowledgment carries it.
+    // A cancel segment for the session needs the cookie, too, and its acknowledgment carries it.
     let cancel = Segment {
         session: SessionId { engine: 1, number: 4 },
         body: SegmentBody::Cancel { by_sender: true, reason: 0 },
     };
     assert!(b.receive(1, cancel.emit()).is_empty());
     assert_eq!(cookies(&b.receive(1, with(&cancel.emit(), &[b"theirs"]))[0]), [b"theirs"]);
-    // Both ends add a cookie before they see the other's.
+    // Both ends add a cookie before they see that of the other.
     let [_, mut b] = unknown_peers(AskCookies::Always);
     let asked = cookies(&b.receive(1, with(&first_segment(9, 100).emit(), &[b"theirs"]))[0]).remove(0);
     let report = b.receive(1, with(&first_segment(9, 100).emit(), &[b"theirs", &asked]));
@@ -218,7 +219,7 @@ fn foreign_cookie_locks_nobody_out() {
 
 #[test]
 fn excess_cookies_are_rejected() {
-    // More or longer cookies than are kept are not accepted.
+    // Cookies that are too many or too long to be kept are not accepted.
     let mut b = LtpBench::new(2, 1, |_, _| {});
     let long = [7; 65];
     for values in [&[&long[..]][..], &[b"a", b"b", b"c"], &[b""]] {
@@ -238,7 +239,7 @@ fn closed_session_replies_carry_cookies() {
     let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: SegmentBody::ReportAck { serial } }.emit();
     b.receive(1, with(&ack, &[b"theirs"]));
     assert_eq!((b.arrived.len(), b.ltp.usage()), (1, Usage::default()));
-    // The sender repeats its checkpoint, and ignores answers without the cookie.
+    // The sender repeats its checkpoint, and would ignore an answer without the cookie.
     let cancel = b.receive(1, question);
     assert_eq!((view(&cancel[0]).kind, cookies(&cancel[0])), (kind::CANCEL_RECEIVER, vec![b"theirs".to_vec()]));
 }

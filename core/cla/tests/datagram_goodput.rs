@@ -1,5 +1,5 @@
-//! Goodput of LTP by loss and delay, as a checked-in text table: a regression is a readable diff. `BLESS=1 cargo test
-//! -p farlink-cla --test all datagram_goodput` rewrites it.
+//! Goodput of LTP by loss and delay, as a text table under version control, so that a regression shows as a readable
+//! difference. `BLESS=1 cargo test -p farlink-cla --test all datagram_goodput` rewrites the table.
 
 #![allow(clippy::disallowed_methods, reason = "the table is a file")]
 
@@ -11,7 +11,7 @@ use std::fmt::Write;
 const BUNDLES: u64 = 50;
 const BUNDLE_BYTES: u64 = 100_000;
 
-/// Time until the last bundle was confirmed, s, and overhead of bytes sent over bytes of bundles, percent.
+/// Time until the last bundle was confirmed, s; and excess of the bytes sent over the bytes of the bundles, percent.
 fn transfer(loss: f64, delay: Duration) -> (f64, f64) {
     let channel =
         Channel { loss: [loss; 2], delay: [delay; 2], rate: Some(DataRate(100_000_000)), ..Channel::default() };

@@ -1,5 +1,5 @@
-//! Attribution of segments by an LTP engine, bounds on senders that cannot be identified, answers to them, and rules
-//! of RFC 5326 that a hostile peer may try to bend.
+//! Tests of how an LTP engine attributes segments, limits senders that cannot be identified, and answers them; and of
+//! rules of RFC 5326 that a hostile peer may try to bend.
 
 use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
@@ -38,7 +38,7 @@ impl IdentityBench {
         bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![home()] }));
         bench
     }
-    /// Outputs that are sent or offered.
+    /// Passes an input; returns the outputs that send or offer something.
     fn input(&mut self, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         self.ltp.handle(self.now, input, &mut out);
@@ -114,7 +114,7 @@ fn neighbour_must_use_its_address() {
 
 #[test]
 fn moved_neighbour_is_reported() {
-    // The driver reports the new address, and segments from there are accepted.
+    // The driver reports a new address of the neighbour, and segments from there are accepted.
     let mut bench = IdentityBench::new(|_, _| {});
     bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![elsewhere()] }));
     assert_eq!(offers(&bench.segment(home(), 1, 7, whole())), 0);
@@ -123,7 +123,7 @@ fn moved_neighbour_is_reported() {
 
 #[test]
 fn active_dynamic_peer_is_not_displaced() {
-    // Only a dynamic peer without sessions may have moved.
+    // Only a dynamic peer without sessions may have changed its address.
     let mut bench = IdentityBench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 1113));
     bench.segment(elsewhere(), 77, 1, data(kind::RED, 0, b"abc", 0));
@@ -134,7 +134,7 @@ fn active_dynamic_peer_is_not_displaced() {
 
 #[test]
 fn wrong_port_segments_lock_nobody_out() {
-    // Other ports of the neighbour's host count as guests, with a share of the sessions.
+    // Other ports of the neighbour's host count as guests, which share a part of the sessions.
     let mut bench = IdentityBench::new(|_, _| {});
     for number in 0..130_000 {
         bench.segment(beside(), 1, 1_000_000 + number * 3, data(kind::RED, 1 << 20, b"x", 0));
@@ -154,14 +154,20 @@ fn wrong_port_segments_lock_nobody_out() {
 
 #[test]
 fn dynamic_peers_hold_quarter_of_memory() {
-    // The rest stays available to configured neighbours.
+    // Guests may not use all of the memory; the rest stays available to configured neighbours.
     let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 20);
     static BYTES: [u8; 1000] = [7; 1000];
-    for n in 0..2000 {
-        bench.segment(elsewhere(), 77, n % 40, data(kind::RED, 2000 * (n / 40) + 1000, &BYTES, 0));
-    }
-    let held = bench.ltp.usage().arriving_bytes;
-    assert!((1 << 17..(1 << 18) + 1000).contains(&held), "{held}");
+    let mut hold = |ports: u64| {
+        for n in 0..2000 {
+            let from = SocketAddr::new(elsewhere().ip(), 2000 + (n % ports) as u16);
+            bench.segment(from, 77, n % 40 * ports + n % ports, data(kind::RED, 2000 * (n / 40) + 1000, &BYTES, 0));
+        }
+        bench.ltp.usage().arriving_bytes
+    };
+    let one = hold(1);
+    assert!((1 << 15..(1 << 16) + 1000).contains(&one), "of one address a sixteenth: {one}");
+    let all = hold(8);
+    assert!((1 << 17..(1 << 18) + 1000).contains(&all), "{all}");
 }
 
 #[test]
@@ -170,7 +176,7 @@ fn forged_segment_is_not_amplified() {
     let mut bench = IdentityBench::new(|_, _| {});
     let (mut asked, mut answered) = (0, 0);
     let size = |out: &[Output]| sent(out).iter().map(|s| s.emit().len()).sum::<usize>();
-    // Some gaps, then many checkpoints that ask for them, each with a serial number of its own.
+    // Some gaps, then many checkpoints that ask for them, each with another serial number.
     for n in 0..50 {
         let body = data(kind::RED, 10 + n * 10, b"x", 0);
         asked += Segment { session: SessionId { engine: 77, number: 1 }, body: body.clone() }.emit().len();
@@ -181,7 +187,8 @@ fn forged_segment_is_not_amplified() {
         asked += Segment { session: SessionId { engine: 77, number: 1 }, body: body.clone() }.emit().len();
         answered += size(&bench.segment(elsewhere(), 77, 1, body));
     }
-    // A session refused for its client service is answered by a cancel, which a forged address must get once only.
+    // A session refused for its client service is answered by a cancel segment, sent only once to an address that may
+    // be forged.
     let data = Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
     answered += size(&bench.segment(elsewhere(), 78, 1, SegmentBody::Data(data, Bytes::from_static(b"x"))));
     for _ in 0..50 {
@@ -291,7 +298,7 @@ fn closed_session_cancels_are_rate_limited() {
     let cancel = || SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM };
     let said = |out: Vec<Output>| sent(&out).into_iter().map(|segment| segment.body).collect::<Vec<_>>();
     let mut bench = IdentityBench::new(|_, _| {});
-    // Both ways in which a session is closed: cancelled by its sender, and completed.
+    // A session can be closed in two ways: cancelled by its sender, or completed.
     bench.segment(home(), 1, 7, data(kind::RED, 0, b"abc", 0));
     bench.segment(home(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
     let out = bench.segment(home(), 1, 8, whole());

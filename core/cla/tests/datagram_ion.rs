@@ -1,11 +1,11 @@
-//! This engine sending to a model of ION's receiver: loss costs some round trips, and no session fails because of our
-//! own behaviour.
+//! Tests of this engine sending to a model of ION's receiver: loss costs some round trips, and no session fails because
+//! of this engine's own behaviour.
 
 use crate::ion_model::{IonOutcome, IonSetup, run};
 use farlink_base::{DataRate, Duration};
 use farlink_cla::ltp::SpanConfig;
 
-/// 10 % loss in both directions, and half a second of delay round trip.
+/// Setup with 10 % loss in both directions and a round trip of half a second.
 fn far() -> IonSetup {
     IonSetup { loss: 0.1, delay: Duration::from_millis(250), rate: Some(DataRate(20_000_000)), ..IonSetup::default() }
 }
@@ -57,8 +57,8 @@ fn unrated_link_spares_small_socket_buffer() {
 
 #[test]
 fn checkpoints_thin_out_after_cancel() {
-    // A peer that answers each copy of a checkpoint cancels at its limit: afterwards the sender must behave
-    // differently.
+    // A peer that answers each copy of a checkpoint cancels the session at its limit; the sender must then change its
+    // behaviour.
     let span = SpanConfig { copies: 3, checkpoint_every: 20_000, ..SpanConfig::default() };
     let outcome = all_arrive(&IonSetup { reports: 6, span, bundles: 60, ..far() }, 60.0);
     assert!((1..90).contains(&outcome.cancelled), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! LTP links added and removed while sessions are open, and bundles withdrawn.
+//! Tests of LTP links that are added and removed while sessions are open, and of bundles that are withdrawn.
 
 use crate::datagram_common::{Channel, EnginePair, LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
@@ -22,7 +22,7 @@ fn remove(world: &mut EnginePair, side: usize) {
     let usage = world.usage()[side];
     assert_eq!((usage.exports, usage.imports, usage.cancelled, usage.in_flight_bytes), (0, 0, 0, 0));
 }
-/// Two engines that accept no unknown peers: their agents know one link.
+/// Two engines that accept no unknown peers, because their agents know one link only.
 fn world(seed: u64, channel: Channel, span: SpanConfig) -> EnginePair {
     EnginePair::with(seed, channel, span, |_, config| config.accept_unknown = false)
 }
@@ -84,7 +84,7 @@ fn address(host: u8) -> SocketAddr {
 fn span(link: u32, engine: u64) -> SpanConfig {
     SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() }
 }
-/// Engine 2 with spans (link, engine), driven by hand.
+/// Engine 2 with spans given as (link, engine), driven by hand.
 struct SpansBench {
     ltp: Ltp,
     now: Instant,
@@ -176,7 +176,7 @@ fn link_removal_cancels_at_peer_only() {
     let out = bench.segment(address(3), 2, kept, report);
     assert!(out.iter().any(|o| matches!(o, Output::Sent { id: SendId(2), link: LinkId(1) })));
     assert!(bench.input(Input::RemoveLink { link: LinkId(0) }).is_empty());
-    // The vacant entry is reused by another neighbour under another number.
+    // The unused entry is taken by another neighbour with another link number.
     bench.add(span(5, 4));
     bench.up(5);
     assert_eq!(bench.ltp.places(), 2);
@@ -186,7 +186,7 @@ fn link_removal_cancels_at_peer_only() {
 
 #[test]
 fn restarted_link_cancels_old_sessions() {
-    // The old sessions are cancelled until the peer acknowledges.
+    // The sessions of the removed link are cancelled until the peer acknowledges.
     let mut bench = SpansBench::new(&[(0, 1)]);
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(0), state });
@@ -196,7 +196,7 @@ fn restarted_link_cancels_old_sessions() {
     };
     let begun: Vec<u64> = (0..100).map(begin).collect();
     bench.segment(address(1), 1, 7, red(0));
-    // One was cancelled before, and not acknowledged yet.
+    // One session was cancelled before, and that is not acknowledged yet.
     bench.cancel(0, 0);
     let told = sent(&bench.input(Input::RemoveLink { link: LinkId(0) }));
     assert_eq!(told.len(), 101, "all of them hear once");
@@ -205,7 +205,7 @@ fn restarted_link_cancels_old_sessions() {
     let mut heard: Vec<SessionId> = Vec::new();
     let out = bench.input(Input::Link { link: LinkId(0), state });
     heard.extend(sent(&out).iter().map(|segment| segment.session));
-    // Half of them are acknowledged; the others are repeated.
+    // Half of the cancel segments are acknowledged; the others are repeated.
     for number in &begun[..50] {
         bench.segment(address(1), 2, *number, SegmentBody::CancelAck { by_sender: true });
     }
@@ -218,7 +218,7 @@ fn restarted_link_cancels_old_sessions() {
     let numbers: Vec<u64> = again.iter().map(|segment| segment.session.number).collect();
     assert_eq!(numbers.len(), 50);
     assert!(begun[50..].iter().all(|number| numbers.contains(number)));
-    // No longer than any cancel is repeated.
+    // They are repeated no longer than other cancel segments.
     for _ in 0..50 {
         bench.now += Duration::from_secs(10);
         bench.input(Input::Wake);
@@ -229,7 +229,7 @@ fn restarted_link_cancels_old_sessions() {
 
 #[test]
 fn checkpoint_may_follow_last_byte() {
-    // Such a segment has no data of its own.
+    // The segment that ends the block has no data of its own.
     let mut bench = SpansBench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(0));
     let end = Data { kind: kind::BLOCK_END, service: 1, offset: 12, length: 0, checkpoint: 3, report: 0 };
@@ -254,12 +254,12 @@ fn greatest_session_number_works() {
     assert!(out.iter().any(|o| matches!(o, Output::Offer { .. })), "{out:?}");
 }
 
-/// Brings up a link limited only by sessions and bytes in flight.
+/// Brings up a link that only its limits on sessions and bytes in flight slow down.
 fn fast(bench: &mut SpansBench, link: u32) -> Vec<Output> {
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(link), state })
 }
-/// Hands bundles to all ready links until none is.
+/// Gives bundles to all ready links until no link is ready.
 fn fill(bench: &mut SpansBench, ready: &mut [bool; 2], next: &mut u64, len: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
     while let Some(link) = ready.iter().position(|ready| *ready) {
@@ -306,7 +306,7 @@ fn total_flight_is_bounded() {
         bench.now += Duration::from_millis(1);
         assert!(out.iter().any(|o| matches!(o, Output::Sent { link: LinkId(1), .. })));
     }
-    // One block longer than the bound is accepted, then nothing until room is freed.
+    // One block longer than the bound is accepted, and then nothing until there is room.
     note(&mut ready, &out);
     let long = fill(&mut bench, &mut ready, &mut next, BOUND as usize * 2);
     assert_eq!(ready, [false; 2]);
@@ -324,7 +324,7 @@ fn total_flight_is_bounded() {
 
 #[test]
 fn sibling_links_change_in_any_order() {
-    // Several links to one engine form a chain, whose head may be removed first.
+    // Several links to one engine form a chain; its head may be removed first.
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
         let mut bench = SpansBench::new(&[(0, 1), (1, 1), (2, 1)]);
         for (n, link) in order.into_iter().enumerate() {
@@ -352,7 +352,7 @@ fn sibling_links_change_in_any_order() {
 
 #[test]
 fn nobody_else_is_this_engine() {
-    // Segments that claim this engine's number as sender open nothing.
+    // Segments that claim this engine's own number as sender open nothing.
     let mut bench = SpansBench::new(&[(0, 1)]);
     assert_eq!(links_up(&bench.segment(address(9), 2, 1, red(3))), []);
     assert!(links_up(&bench.segment(address(9), 9, 1, red(3)))[0].is_dynamic());
@@ -398,7 +398,7 @@ fn only_begun_sessions_are_cancelled() {
 
 #[test]
 fn aggregated_bundle_goes_along() {
-    // A bundle in a shared block cannot be cut out of it, so it is sent.
+    // A bundle cannot be cut out of a shared block, so it is sent.
     let mut world = EnginePair::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
     (0..3).for_each(|n| world.offer(0, n, bundle(n, 1500), true));
     world.input(0, Input::Wake);
@@ -412,7 +412,7 @@ fn aggregated_bundle_goes_along() {
 
 #[test]
 fn blocks_are_shared_at_any_rate() {
-    // A gathering block is filled up to its size, however slow the link.
+    // A block that gathers bundles is filled up to its size, however slow the link.
     for rate in [None, Some(1_000_000), Some(100_000_000)] {
         let channel = Channel { rate: rate.map(DataRate), ..Channel::default() };
         let span =
@@ -445,7 +445,7 @@ fn withdrawn_and_resent_bundle_arrives_once() {
     world.settle();
 }
 
-/// Two engines with little memory, and bundles sent in parts.
+/// Two engines with little memory, and bundles that are sent in parts.
 fn long_bundles(seed: u64, loss: f64, sizes: &[usize]) -> EnginePair {
     let channel =
         Channel { loss: [loss; 2], delay: [Duration::from_millis(50); 2], rate: Some(DataRate(100_000_000)), ..slow() };
@@ -468,7 +468,7 @@ fn all_arrive(world: &mut EnginePair, count: u64) {
 
 #[test]
 fn streamed_bundles_survive_link_removal() {
-    // The link goes while bundles are leaving and while they are held.
+    // The link is removed while bundles are leaving, and while they are held.
     for side in [0, 1] {
         for loss in [0.0, 0.05] {
             let mut world = long_bundles(5, loss, &[2_500_000, 1_700_000, 900_000, 400]);
@@ -478,7 +478,7 @@ fn streamed_bundles_survive_link_removal() {
                 steps(&mut world, 1200);
                 remove(&mut world, side);
                 aborted += world.sides[side].aborted;
-                // Parts requested before and a late resume have no effect.
+                // Parts that were requested before, and a late resume, have no effect.
                 steps(&mut world, 20);
                 add(&mut world, side);
             }

@@ -1,5 +1,5 @@
-//! Two LTP engines over impaired channels: every bundle reported as sent was accepted exactly once and intact; no
-//! session hangs; all memory is released.
+//! Tests of two LTP engines over impaired channels: every bundle reported as sent was accepted exactly once and intact;
+//! no session hangs; all memory is released.
 
 use crate::datagram_common::{Channel, EnginePair, bundle};
 use farlink_base::{DataRate, Duration, Rng};
@@ -50,7 +50,7 @@ fn loss_up_to_half_both_ways() {
 
 #[test]
 fn any_single_loss_hangs_no_session() {
-    // Each of data, checkpoint, report and acknowledgment is lost once: the loss is repaired at once, and no session
+    // Data, checkpoint, report and acknowledgment are each lost once; the loss is repaired at once, and no session
     // remains.
     let with = |lose: Option<(usize, u64)>| {
         let mut world = EnginePair::new(5, Channel::default(), SpanConfig::default());
@@ -93,7 +93,8 @@ fn reordering_and_duplication() {
 /// Keeps 5326-5-4, 5326-6.1-1, 5326-6.2-1, 5326-6.2-2, 5326-6.5-1.
 #[test]
 fn known_gaps_spare_retry_budget() {
-    // Contacts of 3 s every 100 s, the peer 30 s away: a timer running through the gap would expire again and again.
+    // Contacts of 3 s every 100 s, with the peer 30 s away: a timer running through the gap would expire again and
+    // again.
     let down = (0..400).map(|i| (f64::from(i) * 100.0 + 3.0, f64::from(i) * 100.0 + 100.0)).collect();
     let channel = Channel { loss: both(0.1), delay: delays(Duration::from_secs(30)), down, ..Channel::default() };
     let span = SpanConfig { attempts: 10, ..SpanConfig::default() };
@@ -103,7 +104,7 @@ fn known_gaps_spare_retry_budget() {
 
 #[test]
 fn unknown_gaps_are_outlived() {
-    // The engines do not know the outages, so their retry limits must outlast them.
+    // If the engines are not told of the outages, their retry limits must outlast them.
     for told in [false, true] {
         let down = (0..50).map(|i| (f64::from(i) * 5.0 + 0.001, f64::from(i) * 5.0 + 4.0)).collect();
         let channel = Channel { loss: both(0.2), down, told, ..Channel::default() };
@@ -187,7 +188,7 @@ fn bundles_aggregate_without_delaying_lone_ones() {
 
 #[test]
 fn green_blocks_arrive_whole_or_never() {
-    // They count as sent when they have left.
+    // Green bundles count as sent when they have left.
     let mut world = EnginePair::new(8, Channel { loss: both(0.05), ..Channel::default() }, SpanConfig::default());
     for number in 0..100 {
         world.offer(0, number, bundle(number, 20_000), false);

@@ -1,4 +1,4 @@
-//! Rules of RFC 5326 on single fields and steps, one test for each.
+//! Tests of rules of RFC 5326 on single fields and steps, one test for each.
 
 use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId, Ticket};
@@ -108,7 +108,7 @@ fn serial_numbers_start_random_then_count() {
         let again = fields(&bench.later(60));
         assert!(!again.is_empty() && again.iter().all(|data| serials.contains(&data.checkpoint)), "{again:?}");
         checkpoints.insert(first);
-        // As receiver: two checkpoints, two reports, each repeated.
+        // As receiver: two checkpoints and two reports, each of which is repeated.
         let first = report_serials(&sent(&bench.receive(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))))[0];
         let second = report_serials(&sent(&bench.receive(1, 7, data(kind::CHECKPOINT, 3, b"abc", 4))));
         assert_eq!((first > 0, second), (true, vec![first + 1]));
@@ -198,7 +198,7 @@ fn report_with_invalid_claims_is_dropped() {
         }
         bytes
     };
-    // Serial, checkpoint, upper, lower, number of claims; offset and length of each.
+    // Serial number, checkpoint, upper bound, lower bound, number of claims; then offset and length of each claim.
     let wrong: [(&[u64], &str); 9] = [
         (&[0, 0, 100, 0, 1, 0, 100], "no serial number"),
         (&[9, 0, 50, 50, 1, 0, 0], "nothing in its scope"),
@@ -261,7 +261,7 @@ fn report_limit_ends_session_with_reason() {
 /// Keeps 5326-6.1-1, 5326-6.4-1.
 #[test]
 fn down_link_sends_nothing() {
-    // Retries are not counted meanwhile, either.
+    // Meanwhile retries are not counted either.
     let silent = LinkState { transmit: false, ..LinkState::UP };
     let mut bench = RulesBench::new(|_, _| {});
     assert!(bench.link(silent).is_empty());
@@ -340,7 +340,7 @@ fn report_stops_only_its_checkpoints_timer() {
     };
     bench.receive(2, number, report(5, checkpoints[0].checkpoint, checkpoints[0].end()));
     assert_eq!(timers(&bench), before - 1);
-    // A report without a checkpoint number stops none.
+    // A report without a checkpoint number stops no timer.
     bench.receive(2, number, report(6, 0, checkpoints[1].end()));
     assert_eq!(timers(&bench), before - 1);
     let again: BTreeSet<u64> = fields(&bench.later(60)).iter().map(|data| data.checkpoint).collect();

@@ -1,5 +1,5 @@
-//! A row of nodes that relay small bundles over LTP, in virtual time: slow ones, stalling ones, growing delay. The
-//! tests count unnecessary retransmissions, because a slow node must process each of them too.
+//! Tests of a row of nodes that relay small bundles over LTP in virtual time: slow nodes, stalled nodes, growing delay.
+//! They count unnecessary retransmissions, because a slow node must process each of them, too.
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
@@ -14,20 +14,20 @@ const BUNDLE: u64 = 1000;
 
 struct RelayNode {
     ltp: Ltp,
-    /// Datagrams under way, by arrival time, with their sender.
+    /// Datagrams under way, by arrival time and order, with their sender.
     inbox: BTreeMap<(Instant, u64), (usize, Payload)>,
     queue: VecDeque<u64>,
     ready: bool,
-    /// Datagrams that it can process per tick.
+    /// Number of datagrams that it can process per tick.
     speed: usize,
-    /// Stalled until then.
+    /// Time until which the node is stalled.
     still_until: Instant,
     next_send: u64,
     data: u64,
-    /// Bundles received, and those confirmed by the next node.
+    /// Number of bundles received, and number of those that the next node confirmed.
     came: u64,
     sent: u64,
-    /// Most bundles that waited to be relayed.
+    /// Largest number of bundles that waited to be relayed.
     waiting_max: usize,
 }
 
@@ -46,7 +46,8 @@ fn address(node: usize) -> SocketAddr {
 }
 
 impl RelayRow {
-    /// Nodes that process so many datagrams per tick; the first has `bundles` for the last.
+    /// Creates a row of nodes, each of which processes its number of `speeds` per tick; the first has `bundles` for the
+    /// last.
     fn new(speeds: &[usize], bundles: u64) -> RelayRow {
         let node = |(at, speed): (usize, &usize)| {
             let engine = at as u64 + 1;
@@ -156,7 +157,7 @@ impl RelayRow {
             self.tell(at, Input::send(LinkId(at as u32 + 1), id, payload, true));
         }
     }
-    /// Runs until the last node has all bundles, or for `seconds`; returns the time taken, s.
+    /// Runs until the last node has all bundles, or for `seconds`; returns the time that it took, s.
     fn run(&mut self, bundles: u64, seconds: u64) -> f64 {
         let begun = self.now;
         let before_last = self.nodes.len() - 2;
@@ -170,7 +171,7 @@ impl RelayRow {
         }
         (self.now - begun).as_secs_f64()
     }
-    /// Retransmissions of a node per bundle.
+    /// Number of retransmissions of a node per bundle.
     fn copies(&self, at: usize) -> f64 {
         let node = &self.nodes[at];
         (node.data - node.next_send) as f64 / node.next_send as f64
@@ -179,11 +180,11 @@ impl RelayRow {
 
 #[test]
 fn slow_receiver_gets_no_duplicates() {
-    // Unnecessary copies would slow it down further.
+    // Unnecessary copies would slow the peer down further.
     let mut row = RelayRow::new(&[100, 1], 6_000);
     let took = row.run(6_000, 20);
     assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
-    // Each bundle is two datagrams, data and acknowledgment: at most 5,000 bundles per second.
+    // Each bundle takes two datagrams, data and acknowledgment, so at most 5,000 bundles pass per second.
     assert!(took < 2.0, "{took} s");
 }
 
@@ -202,7 +203,7 @@ fn stalled_peer_gets_one_checkpoint() {
 
 #[test]
 fn timers_follow_growing_delay() {
-    // A longer delay must not look like loss.
+    // A longer delay must not be taken for loss.
     let mut row = RelayRow::new(&[100, 100], 20_000);
     (0..2_000).for_each(|_| row.tick());
     row.delay = Duration::from_millis(150);
@@ -212,7 +213,7 @@ fn timers_follow_growing_delay() {
 
 #[test]
 fn reordering_causes_no_retransmission() {
-    // Later segments arriving first are no sign of loss.
+    // Segments that overtake others are no sign of loss.
     let mut row = RelayRow::new(&[100, 100], 15_000);
     row.jitter = Duration::from_millis(5);
     row.run(15_000, 60);
@@ -235,7 +236,7 @@ fn relaying_node_keeps_up_without_duplicates() {
     let mut row = RelayRow::new(&[100, 3, 100], 8_000);
     let took = row.run(8_000, 30);
     assert!(row.copies(0) < 0.02 && row.copies(1) < 0.02, "{} and {} copies", row.copies(0), row.copies(1));
-    // Four datagrams per bundle: 7,500 bundles per second.
+    // Each bundle takes four datagrams, so 7,500 bundles pass per second.
     assert!(took < 2.5, "{took} s");
     assert!(row.nodes[1].waiting_max < 8_000, "{} wait", row.nodes[1].waiting_max);
 }

@@ -1,5 +1,5 @@
-//! Long bundles over LTP: sent from ranges requested as they leave (and again if lost), offered while they arrive.
-//! Neither engine holds more than a few megabytes.
+//! Tests of long bundles over LTP: ranges of them are requested as they leave, and again if lost, and they are offered
+//! while they arrive. Neither engine holds more than a few megabytes.
 
 use crate::datagram_common::{Channel, EnginePair, bundle};
 use farlink_base::{DataRate, Duration, Refusal};
@@ -56,7 +56,7 @@ fn streaming_survives_reordering_and_repeated_loss() {
 
 #[test]
 fn read_failure_cancels_then_retries_whole() {
-    // After the failure the bundle is sent again completely.
+    // After the failure the whole bundle is sent again.
     let mut world = world(1, channel(0.0), 4 << 20);
     world.broken.insert(0);
     run(&mut world, &[6 * MIB, 5 * MIB]);
@@ -74,7 +74,7 @@ fn slow_agent_holds_and_resumes() {
 
 #[test]
 fn refusal_of_first_part_stops_sending() {
-    // The refusal of the first part makes the rest useless.
+    // If the first part is refused, sending the rest is useless.
     for (reason, failed) in [(Refusal::NoResources, 1), (Refusal::TooLarge, 1), (Refusal::Duplicate, 0)] {
         let mut world = world(3, channel(0.0), 4 << 20);
         world.refuse.insert(0, reason);
@@ -94,7 +94,7 @@ fn refusal_of_first_part_stops_sending() {
 
 #[test]
 fn either_side_may_restart_mid_bundle() {
-    // The session is lost, and the bundle starts again.
+    // The session is lost, and the bundle is sent from its beginning again.
     for side in 0..2 {
         let mut world = world(4, channel(0.02), 4 << 20);
         world.restart_at(0.05, side);

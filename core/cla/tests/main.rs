@@ -1,4 +1,4 @@
-//! Tests of the convergence layers, in one program, so that it is linked once.
+//! All tests of the convergence layers, in one program, so that it is linked only once.
 
 mod announce_beacons;
 mod announce_hostile;

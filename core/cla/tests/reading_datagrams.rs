@@ -1,4 +1,4 @@
-//! Passive readers of LTP and UDPCL, fed with the datagrams that two real entities exchange.
+//! Tests of the passive readers of LTP and UDPCL with the datagrams that two real entities exchange.
 
 use crate::datagram_common::{self, Channel, EnginePair};
 use crate::udpcl_common::{self, UdpclPair};
@@ -8,7 +8,7 @@ use farlink_cla::reading::{PassiveReader, Reading};
 use farlink_cla::udpcl::{LinkParams, UdpclReader};
 use std::collections::BTreeMap;
 
-/// Finds the end of the suites' bundles, whose length stands behind `AT` bytes.
+/// Finds the end of the test bundles, whose length follows after `AT` bytes.
 #[derive(Default, Debug)]
 struct SuiteEnd<const AT: usize> {
     length: [u8; 4],
@@ -41,7 +41,7 @@ impl<const AT: usize> FindEnd for SuiteEnd<AT> {
     }
 }
 
-/// Bundles that a reader found: number, length, first and last time, in order.
+/// Bundles that a reader found, in order: number, length, first and last time.
 fn read(reader: &mut dyn PassiveReader, wire: &[(Instant, Payload)], number_of: fn(&Payload) -> u64) -> Vec<[u64; 4]> {
     let (mut found, mut cut) = (Vec::new(), 0);
     let mut each = |reading: Reading<'_>| match reading {
@@ -68,13 +68,14 @@ fn ltp(wire: &[(Instant, Payload)]) -> Vec<[u64; 4]> {
 const SIZES: [usize; 9] = [12, 100, 1330, 1338, 1345, 5000, 30_000, 70_000, 130_000];
 const COUNT: u64 = 40;
 
-/// Two engines after an exchange of bundles both ways, 1000 added to the numbers of the second.
+/// Two engines after an exchange of bundles in both directions; the second engine's bundles are numbered from 1000 on.
 fn exchanged(seed: u64, channel: Channel, span: SpanConfig) -> EnginePair {
     let mut world = EnginePair::new(seed, channel, span);
     world.record = true;
     for number in 0..COUNT {
         let size = SIZES[number as usize % SIZES.len()];
-        // The suite asks that reliable bundles are accepted before they count as sent.
+        // The test world checks that reliable bundles are accepted before they count as sent, which green ones need not
+        // be.
         let reliable = world.sides[0].span.green_from == 0;
         world.offer(0, number, datagram_common::bundle(number, size), reliable);
         world.offer(1, 1000 + number, datagram_common::bundle(1000 + number, size / 2), reliable);
@@ -110,7 +111,7 @@ fn lossless_ltp_passes_in_order() {
             assert_all_once(&left, side, side + 1);
             let arrived = ltp(&world.arrived[side]);
             let delay = world.channel.delay[side].as_nanos() as u64;
-            // The channel only delays here, so arrivals are the departures, shifted.
+            // The channel only delays here, so bundles arrive at the times of their departure plus the delay.
             let later: Vec<_> =
                 left.iter().map(|[n, len, first, last]| [*n, *len, first + delay, last + delay]).collect();
             assert_eq!(arrived, later);

@@ -1,4 +1,4 @@
-//! Passive readers of the stream layers, fed with the bytes that two real entities exchange.
+//! Tests of the passive readers of stream layers with the bytes that two real entities exchange.
 
 use crate::stream_common::{LINK, StreamOutcome, StreamPlan, run};
 use farlink_base::{Duration, Instant, LayerId, Payload, Rng};
@@ -7,10 +7,10 @@ use farlink_cla::reading::{PassiveReader, Reading};
 use farlink_cla::tcpcl_v4::{Config, LinkParams, TcpclReader, TcpclV4, Versions};
 use proptest::prelude::*;
 
-/// Findings in one direction.
+/// Findings of a reader in one direction.
 #[derive(Default, Debug, PartialEq)]
 struct Findings {
-    /// Number and length of each whole bundle, in order.
+    /// Number and length of each complete bundle, in order.
     bundles: Vec<(u32, u64)>,
     cut: usize,
     lost: usize,
@@ -23,10 +23,10 @@ fn read(reader: &mut dyn PassiveReader, wire: &[(Instant, Payload)], rng: &mut R
     let (mut begun, mut last) = (Instant::ZERO, Instant::ZERO);
     let mut each = |reading: Reading<'_>| match reading {
         Reading::Bundle(passage) => {
-            // Transfers follow one another, so their times do.
+            // Transfers follow one another, so their times do, too.
             assert!(passage.first >= begun && passage.last >= last.max(passage.first));
             (begun, last) = (passage.first, passage.last);
-            // The agent's bundles have their number behind the side.
+            // The agent's bundles have their number after the byte for the side.
             let number = passage.head[1..5].try_into().map(u32::from_be_bytes).unwrap();
             found.bundles.push((number, passage.length));
         }
@@ -136,7 +136,7 @@ proptest! {
             let outcome = run(&plan, &tcpcl(700, versions));
             for (side, found) in read_all(&outcome, &tcpcl_reader, seed).into_iter().enumerate() {
                 prop_assert!(found.lost == 0 && found.unread == 0, "{:?}", found);
-                // Whole transfers are of the bundles that were sent; each bundle was accepted in the end.
+                // Complete transfers are bundles that were sent, and each bundle was accepted in the end.
                 for (number, len) in once(&plan, side).bundles {
                     prop_assert!(found.bundles.contains(&(number, len)), "{number} of {found:?}");
                 }
@@ -162,7 +162,7 @@ fn tls_hides_the_session() {
         let mut wire = outcome.wire[0][side].iter();
         let (mut reader, mut found) = (TcpclReader::new(), Vec::new());
         let mut left = 6;
-        // The pair's streams stay plain: only the contact header is as on the wire.
+        // The streams between the two stay unencrypted; only their contact header is as on the wire.
         while left > 0 {
             let (now, bytes) = wire.next().unwrap();
             let header = bytes.slice(0, left).to_bytes().unwrap();

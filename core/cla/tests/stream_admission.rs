@@ -1,5 +1,5 @@
-//! Admission over TCPCLv4: neighbours are identified by address, other peers leave room for them, and peers that take
-//! without giving are bounded.
+//! Tests of admission over TCPCLv4: neighbours are identified by address, other peers leave room for them, and the cost
+//! of peers that send but do not read, or make no progress, is bounded.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, LinkState, Output};
@@ -69,7 +69,7 @@ fn remote_claim_never_displaces_live_session() {
         lone.give(send(1, vec![1; 10]));
         let to = |o: &Output| matches!(o, Output::SendFailed { .. });
         assert!(!lone.said().iter().any(to) && !lone.wrote().is_empty(), "bundles leave by the session that was there");
-        // The neighbour connects again from its address: it has lost the older session.
+        // The neighbour connects again from its address, so it has lost the older session.
         connects(&mut lone, 2, "10.0.0.1", &hello());
         assert!(!closed(&lone.said(), lone.stream));
         for stream in [0, 2] {
@@ -100,7 +100,7 @@ fn silent_sessions_are_evicted_first() {
     lone.said();
     connects(&mut lone, 2000, "10.0.0.1", &hello());
     assert_eq!(ups(&lone.said()), 1, "the neighbour comes in");
-    // Unknown peers that introduce themselves, each as another node.
+    // Unknown peers introduce themselves, each as another node.
     for number in 3000..3100u64 {
         let mut init = message("sess_init_ipn");
         let at = init.len() - 4 - 7;
@@ -167,7 +167,7 @@ fn stalled_transfer_ends_despite_keepalives() {
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))), "{said:?}");
     assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })));
-    // A transfer in progress keeps its session, and so does an idle one.
+    // A transfer with progress keeps its session; an idle session stays, too.
     let mut slow = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
     let head = [&[1u8, 2][..], &0u64.to_be_bytes(), &0u32.to_be_bytes(), &50u64.to_be_bytes()].concat();
     slow.receive(&head);
@@ -178,7 +178,7 @@ fn stalled_transfer_ends_despite_keepalives() {
     }
 }
 
-/// A link made for an announcement, which leads to 10.0.0.1.
+/// A layer with a link made for an announcement, which leads to 10.0.0.1.
 fn announced() -> Lone {
     let mut lone = waiting(LinkParams { hearsay: true, ..span() });
     located(&mut lone, &["10.0.0.1"]);
@@ -187,7 +187,7 @@ fn announced() -> Lone {
 
 #[test]
 fn announced_name_blocks_no_other_address() {
-    // A node ID that is only announced must not bind peers at other addresses.
+    // An announced node ID must not bind peers at other addresses.
     let mut lone = announced();
     connects(&mut lone, 0, "10.0.0.2", &hello());
     let said = lone.said();
@@ -204,7 +204,7 @@ fn announced_name_blocks_no_other_address() {
 
 #[test]
 fn announcement_spares_existing_sessions() {
-    // Unlike a configured link, which makes the peer reconnect on it.
+    // In contrast, a configured link makes the peer connect again on it.
     for hearsay in [true, false] {
         let mut lone = Lone::new(ours(), Vec::new());
         connects(&mut lone, 0, "10.0.0.2", &hello());

@@ -1,4 +1,4 @@
-//! Contact header of TCPCLv3, field by field (RFC 7242 4.1 and 4.2).
+//! Tests of the contact header of TCPCLv3, field by field (RFC 7242 4.1 and 4.2).
 
 use crate::tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, contact, old_ours, passive, segment};
 use crate::tcpcl_v4_script::{Lone, span};
@@ -6,8 +6,7 @@ use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_cla::tcpcl_v4::Config;
 
-/// Whether a session is established after these bytes from the connecting side, and whether the connection was
-/// closed.
+/// Whether these bytes from the connecting side establish a session, and whether the connection is closed after them.
 fn met(bytes: &[u8]) -> (bool, bool) {
     let mut lone = Lone::passive(old_ours());
     lone.receive(bytes);
@@ -52,7 +51,7 @@ fn session_waits_for_complete_name() {
     assert_eq!(header[length], 7);
     longer[length] = 8;
     assert_eq!(met(&longer), (false, false), "a byte of the name is still to come");
-    // A name that is not an endpoint ID, or not UTF-8.
+    // The name is not an endpoint ID, because it is not UTF-8.
     let mut broken = header.clone();
     broken[length + 1] = 0xff;
     assert_eq!(met(&broken), (false, true));

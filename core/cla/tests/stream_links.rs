@@ -1,6 +1,6 @@
-//! TCPCLv4 links added and removed while sessions are open, and bundles withdrawn.
+//! Tests of TCPCLv4 links that are added and removed while sessions are open, and of bundles that are withdrawn.
 
-use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
+use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal, StreamId};
@@ -56,7 +56,7 @@ fn removed_link_returns_bundles_and_terminates() {
 
 #[test]
 fn unconnected_links_are_removed_too() {
-    // Connecting, waiting for the peer's header, waiting to reconnect, down and about to be parked.
+    // The stages: connecting, waiting for the peer's header, waiting to reconnect, down and about to be parked.
     for stage in 0..4 {
         let mut lone = Lone::new(ours(), vec![span()]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -116,7 +116,7 @@ fn readded_link_works_beside_others() {
 
 #[test]
 fn early_peer_is_asked_to_reconnect() {
-    // The peer was met on a dynamic link before its link was added.
+    // The peer connected on a dynamic link before its link was added.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.receive(&message("xfer_single"));
     let ticket = lone.tickets()[0];
@@ -148,6 +148,20 @@ fn dynamic_links_can_be_removed() {
 }
 
 #[test]
+fn refused_stranger_leaves_no_link() {
+    let mut lone = Lone::new(ours(), Vec::new());
+    for number in 0..3 {
+        lone.stream = StreamId(PASSIVE.0 + number);
+        lone.open();
+        let mut init = init_of(&format!("ipn:{}.0", 100 + number));
+        // A segment limit of zero.
+        init[3..11].fill(0);
+        lone.receive(&[message("contact_no_tls"), init].concat());
+        assert_eq!((lone.closed(), lone.layer.usage()), (Some(false), Usage::default()));
+    }
+}
+
+#[test]
 fn thousand_flaps_leave_nothing() {
     let mut lone = Lone::new(ours(), Vec::new());
     for flap in 0..1000u64 {
@@ -157,7 +171,7 @@ fn thousand_flaps_leave_nothing() {
             panic!("it connects")
         };
         lone.stream = stream;
-        // Every flap gets further than the one before.
+        // Each of five flaps gets further in the session than the one before.
         if flap % 5 > 0 {
             lone.open();
         }
@@ -209,7 +223,7 @@ fn only_unstarted_bundle_is_withdrawn() {
     assert!(lone.said().is_empty(), "too late, or no such link");
 }
 
-/// The first 40 bytes of bundle `id`, which has 90.
+/// Input that gives the first 40 bytes of bundle `id`, which has 90.
 fn begin(id: u64) -> Input {
     let part = Payload::from(vec![id as u8; 40]);
     Input::Send { link: LinkId(0), id: SendId(id), total: 90, part, reliable: true, leaving: Leaving::AS_IT_IS }
@@ -227,7 +241,7 @@ fn wants(said: &[Output]) -> Vec<u64> {
 
 #[test]
 fn only_waiting_streamed_bundle_is_withdrawn() {
-    // Also for bundles sent in parts.
+    // Bundles given in parts are withdrawn in the same way as others.
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(begin(81));
@@ -249,7 +263,7 @@ fn only_waiting_streamed_bundle_is_withdrawn() {
 
 #[test]
 fn removed_link_forgets_partial_transfer() {
-    // Its offer is aborted, because the rest will never arrive.
+    // The offer of the incoming bundle is aborted, because the rest will never arrive.
     for late in 0..3 {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(begin(1));
@@ -352,7 +366,7 @@ fn disabled_link_ends_and_blocks_sessions() {
 
 #[test]
 fn disabled_dynamic_link_keeps_its_session() {
-    // Without its session the link would be removed, and made again as enabled.
+    // Without its session the dynamic link would be removed, and made again as enabled.
     let mut lone = Lone::passive(ours());
     lone.receive(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();

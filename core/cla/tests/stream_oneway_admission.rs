@@ -1,7 +1,7 @@
-//! Admission over STCP and MTCP: the link of a stream, and the cost of many peers.
+//! Tests of admission over STCP and MTCP: which link a stream gets, and the cost of many peers.
 
 use crate::oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame, ours, span, ups};
-use farlink_base::layer::{Input, LinkState, Output};
+use farlink_base::layer::{Input, LinkState, Output, Ticket};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
 use farlink_cla::oneway::{Config, Framing, LinkParams};
@@ -14,7 +14,7 @@ fn waiting(config: Config) -> Lone {
 fn stream(number: u64) -> StreamId {
     StreamId(PASSIVE.0 + number)
 }
-/// Link of the next bundle received.
+/// Link on which the next received bundle is offered.
 fn link_of(lone: &mut Lone) -> LinkId {
     lone.receive_bundle(b"whose?");
     let offer = |o: &Output| if let Output::Offer { link, ticket, .. } = o { Some((*link, *ticket)) } else { None };
@@ -71,7 +71,7 @@ fn unknown_peers_are_rejected_on_request() {
 
 #[test]
 fn located_stream_changes_link_between_bundles() {
-    // The stream was there before the driver knew the neighbour's address.
+    // The stream was open before the driver knew the neighbour's address.
     for framing in FRAMINGS {
         let mut lone = Lone::new(framing, ours(), vec![LinkParams { connect: false, ..span() }]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -106,7 +106,7 @@ fn silent_streams_are_evicted_before_neighbours() {
         let addresses = vec![format!("10.0.0.{n}:4556").parse().unwrap()];
         lone.give(Input::Socket(socket::Input::Located { link: LinkId(n.into()), addresses }));
     }
-    // Ten minus four neighbours; all have sent something.
+    // Of ten sessions four are reserved for neighbours. All peers have sent something.
     for n in 0..6 {
         lone.open(n, "10.9.9.9");
         lone.receive(&[0; 4]);
@@ -121,7 +121,7 @@ fn silent_streams_are_evicted_before_neighbours() {
     lone.open(7, "10.8.8.8");
     let said = lone.said();
     assert_eq!(closed(&said, stream(1)), Some(true), "the one that was silent for longest");
-    // It has sent nothing, so it is dropped next, long before a minute has passed.
+    // The new peer has sent nothing, so it is dropped next, long before a minute has passed.
     lone.open(8, "10.8.8.8");
     assert_eq!(closed(&lone.said(), stream(7)), Some(true));
     // A stream within a bundle stays.
@@ -149,7 +149,7 @@ fn silent_streams_are_evicted_before_neighbours() {
 
 #[test]
 fn reconnecting_neighbour_keeps_few_streams() {
-    // It may have lost streams that still look open here.
+    // The neighbour may have lost streams that still look open here.
     let mut lone = waiting(ours());
     for n in 0..100 {
         lone.open(n, PLACE);
@@ -165,7 +165,7 @@ fn reconnecting_neighbour_keeps_few_streams() {
     lone.open(100, PLACE);
     assert_eq!(closed(&lone.said(), stream(100)), Some(true));
     assert_eq!(lone.reasons(), ["a neighbour with too many streams"]);
-    // They were lost within bundles, none of which continues.
+    // The streams were lost within bundles, none of which continues.
     for n in 101..200 {
         lone.wait(SECOND * 10);
         lone.open(n, PLACE);
@@ -175,6 +175,55 @@ fn reconnecting_neighbour_keeps_few_streams() {
     }
     assert!(lone.reasons().is_empty());
     assert_eq!(lone.layer.usage().sessions, 8);
+}
+
+/// Receives a bundle, and closes the stream before the bundle is decided; returns its ticket.
+fn leave_bundle(lone: &mut Lone) -> Ticket {
+    lone.receive_bundle(b"kept");
+    let [(ticket, _, true)] = lone.offers()[..] else { panic!("one offer") };
+    lone.close(false);
+    lone.said();
+    ticket
+}
+/// Whether a bundle that is refused for lack of room is offered again.
+fn is_kept(lone: &mut Lone, ticket: Ticket) -> bool {
+    lone.refuse(ticket);
+    lone.wait(SECOND);
+    lone.said().iter().any(|o| matches!(o, Output::Offer { last: true, .. }))
+}
+
+#[test]
+fn closed_stream_keeps_bundles_when_neighbour_reconnects() {
+    let mut lone = waiting(ours());
+    lone.open(0, PLACE);
+    let ticket = leave_bundle(&mut lone);
+    for n in 1..9 {
+        lone.wait(SECOND);
+        lone.open(n, PLACE);
+        lone.receive(&[0; 4]);
+    }
+    lone.said();
+    lone.open(9, PLACE);
+    assert_eq!(closed(&lone.said(), stream(1)), Some(true), "the open one that was silent for longest");
+    assert!(is_kept(&mut lone, ticket));
+}
+
+#[test]
+fn idle_stranger_goes_before_held_bundles() {
+    // The neighbour reserves one of the four sessions.
+    let mut lone = waiting(Config { sessions: 4, ..ours() });
+    lone.open(0, "10.9.9.9");
+    let ticket = leave_bundle(&mut lone);
+    for n in 1..3 {
+        lone.wait(SECOND);
+        lone.open(n, "10.9.9.9");
+        lone.receive(&[0; 4]);
+    }
+    lone.wait(SECOND * 61);
+    lone.said();
+    lone.open(3, "10.9.9.9");
+    assert_eq!(closed(&lone.said(), stream(1)), Some(true));
+    assert!(is_kept(&mut lone, ticket));
 }
 
 #[test]
@@ -200,7 +249,7 @@ fn neighbours_at_one_address_share_streams() {
 
 #[test]
 fn long_frame_flood_stays_within_memory() {
-    // Each stream begins a long bundle and stops.
+    // Each stream begins a long bundle and then stops.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, Config { kept: 1 << 20, ..ours() });
         let beginning = &frame(framing, &[1; 1 << 20])[..200_000];
@@ -215,11 +264,11 @@ fn long_frame_flood_stays_within_memory() {
             let usage = lone.layer.usage();
             assert!(usage.kept <= 1 << 19 && usage.sessions <= 999, "{usage:?}");
         }
-        // The neighbour finds room all the same.
+        // The neighbour still finds room.
         lone.open(2000, PLACE);
         lone.receive(beginning);
         assert!(lone.layer.usage().kept > 1 << 19);
-        // All at once announce gigabytes and send nothing.
+        // Many streams each announce gigabytes and send nothing more.
         let mut lone = Lone::waiting(framing, ours());
         let mut head = Vec::new();
         framing.put_head(&mut head, 4_000_000_000);
@@ -239,7 +288,7 @@ fn long_frame_flood_stays_within_memory() {
 
 #[test]
 fn interleaved_long_bundles_are_offered_early() {
-    // Data that waits for a complete part is charged to nobody, so with many streams it must be little.
+    // Data that waits for a complete part counts against no limit, so with many streams it must be little.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         let beginning = &frame(framing, &[1; 1 << 20])[..63_000];
@@ -257,7 +306,7 @@ fn interleaved_long_bundles_are_offered_early() {
 
 #[test]
 fn unknown_streams_and_links_are_ignored() {
-    // The driver's events may be late: the stream or link may be gone.
+    // Events of the driver may be late, when the stream or link is gone.
     let mut lone = waiting(ours());
     let (stream, link) = (StreamId(77), LinkId(9));
     let inputs = [

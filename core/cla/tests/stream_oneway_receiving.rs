@@ -1,4 +1,4 @@
-//! Receiving over STCP and MTCP: byte for byte, hostile input, and a node without room.
+//! Tests of receiving over STCP and MTCP: byte for byte, hostile input, and a node without room.
 
 use crate::oneway_script;
 
@@ -71,7 +71,7 @@ fn trickled_long_bundle_costs_its_length() {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
         let wire = frame(framing, &bundle);
-        // One byte per read: a head may be cut anywhere.
+        // One byte is read at a time, because a head may be cut anywhere.
         for byte in &wire {
             lone.receive(&[*byte]);
         }
@@ -197,7 +197,7 @@ fn bundle_without_room_is_offered_again() {
 
 #[test]
 fn otherwise_refused_bundle_is_skipped() {
-    // Rejected for another reason than lack of room, the bundle is gone.
+    // A bundle that is rejected for another reason than lack of room is gone.
     for framing in FRAMINGS {
         for reason in [Refusal::NotAcceptable, Refusal::Duplicate, Refusal::Expired, Refusal::TooLarge] {
             let mut lone = passive(framing);
@@ -248,7 +248,7 @@ fn refused_long_bundle_pauses_and_resumes() {
 
 #[test]
 fn refused_short_bundle_completes_then_retries() {
-    // All of it can be kept, so the stream need not wait.
+    // All of the bundle can be kept, so the stream need not be paused.
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
@@ -328,15 +328,15 @@ fn full_node_pauses_then_resumes_reading() {
         let mut tried = 0;
         for _ in 0..60 {
             lone.wait(SECOND);
-            // After each wait one more bundle may be read, whose verdict shows whether the node is full: here none is
-            // accepted.
+            // After each wait one more bundle may be read, to see by its verdict whether the node is still full; here
+            // none is accepted.
             let offer = |o: Output| if let Output::Offer { ticket, .. } = o { Some(ticket) } else { None };
             let offers: Vec<_> = lone.said().into_iter().filter_map(offer).collect();
             tried += offers.len();
             offers.into_iter().for_each(|ticket| lone.refuse(ticket));
         }
         assert!((3 * sent..10 * sent).contains(&(tried as u32)), "{tried} of {sent}");
-        // Then there is room: all of them arrive once, and the stream is read again.
+        // Then there is room: each bundle is accepted once, and the stream is read again.
         lone.wait(SECOND * 16);
         let mut numbers = Vec::new();
         for output in lone.said() {
@@ -359,7 +359,7 @@ fn full_node_pauses_then_resumes_reading() {
 
 #[test]
 fn bundle_that_never_fits_unblocks_others() {
-    // Also after a burst of such bundles.
+    // Includes a burst of such bundles at the beginning.
     for (framing, burst) in FRAMINGS.into_iter().flat_map(|framing| [(framing, 0), (framing, 300)]) {
         let mut lone = passive(framing);
         // One source exceeds its quota: its bundles are refused forever, others are accepted.
@@ -397,7 +397,7 @@ fn bundle_that_never_fits_unblocks_others() {
 
 #[test]
 fn late_verdicts_pause_reading() {
-    // Bundles with the agent are bounded as well.
+    // The number of bundles that await a verdict is bounded as well.
     let mut lone = passive(Framing::Stcp);
     let mut heard = 0;
     while paused(&lone.said()).is_empty() {
@@ -524,7 +524,7 @@ fn shutdown_and_removed_links_close_streams() {
 
 #[test]
 fn scarce_memory_releases_receive_buffers() {
-    // The agent asks for it by `Input::Unshare`.
+    // The agent asks for buffers to be released by `Input::Unshare`.
     let mut layer = OneWay::new(Config { framing: Framing::Mtcp, ..ours() }, Vec::new());
     let mut out = Vec::new();
     let from = "10.0.0.1:40000".parse().unwrap();
@@ -542,7 +542,7 @@ fn scarce_memory_releases_receive_buffers() {
     assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-/// Counts the existing buffers.
+/// Buffer that counts how many of its kind exist.
 struct CountedBuffer(Box<[u8]>);
 impl AsRef<[u8]> for CountedBuffer {
     fn as_ref(&self) -> &[u8] {

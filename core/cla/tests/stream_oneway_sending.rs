@@ -1,4 +1,4 @@
-//! Sending over STCP and MTCP: byte for byte, and when a bundle counts as sent.
+//! Tests of sending over STCP and MTCP: byte for byte, and when a bundle counts as sent.
 
 use crate::oneway_script;
 
@@ -119,7 +119,7 @@ fn window_blocked_bundle_suppresses_keepalives() {
         lone.give(send(1, vec![1; 98]));
         lone.give(send(2, vec![2; 10]));
         assert_eq!(lone.wrote().len(), 100);
-        // Time passes, also if the driver wakes the layer without need.
+        // Time passes, and the driver wakes the layer without need.
         lone.wait(SECOND * 100);
         assert!(lone.wrote().is_empty());
         lone.confirm(50);
@@ -212,9 +212,9 @@ fn unexpected_input_ends_stream_except_keepalive() {
 
 #[test]
 fn stalled_peer_is_dropped_outages_excluded() {
-    // While the link is down, the peer's answers cannot arrive.
+    // While the link is down, answers of the peer cannot arrive.
     for framing in FRAMINGS {
-        // Its window is closed from the start, or its host acknowledges nothing.
+        // Either the peer's window is closed from the start, or its host acknowledges nothing.
         for room in [0, 1 << 20] {
             let mut lone = active(framing);
             lone.wait(SECOND * 5);
@@ -239,7 +239,7 @@ fn stalled_peer_is_dropped_outages_excluded() {
         assert_eq!(closed(&lone.said(), lone.stream), None);
         lone.wait(SECOND);
         assert_eq!(closed(&lone.said(), lone.stream), Some(true), "2 min after the first");
-        // A peer that accepts a little now and then is kept.
+        // A peer that accepts a few bytes now and then is kept.
         let mut lone = active(framing);
         lone.give(send(1, vec![1; 100]));
         for bytes in 1..100 {
@@ -287,7 +287,7 @@ fn reconnect_backoff_resets_at_contact_start() {
 
 #[test]
 fn interrupted_bundle_restarts_after_grace() {
-    // An outage shorter than `PARK` is survived, one of `PARK` ends the stream.
+    // The stream survives an outage shorter than `PARK`, and ends after one of `PARK`.
     let mut lone = active(Framing::Mtcp);
     lone.give(send(1, vec![1; 100]));
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -307,7 +307,7 @@ fn interrupted_bundle_restarts_after_grace() {
 
 #[test]
 fn shutdown_finishes_begun_bundles() {
-    // The shutdown waits for their confirmation, too.
+    // A shutdown waits until bundles in progress are confirmed.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         lone.room(50);

@@ -1,4 +1,4 @@
-//! Every stream layer against itself, over streams with the impairments of real networks.
+//! Tests of every stream layer against itself, over streams with the impairments of real networks.
 
 use crate::stream_common::{LINK, StreamPlan, run};
 use farlink_base::{Duration, LayerId};
@@ -46,7 +46,7 @@ fn versions(
     }
 }
 
-/// STCP or MTCP; the sides that connect send.
+/// STCP or MTCP; each side that connects sends.
 fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
     move |_| {
         let config = oneway::Config { layer: LayerId(3), framing, ..oneway::Config::default() };
@@ -151,7 +151,7 @@ fn names() -> [Vec<String>; 2] {
 
 #[test]
 fn tls_is_negotiated_and_proves_identity() {
-    // Claimed and proven node IDs are reported separately.
+    // The claimed and the proven node ID are reported separately.
     for (tls, secured) in [
         ([Tls::Require, Tls::Require], true),
         ([Tls::Allow, Tls::Require], true),

@@ -1,5 +1,5 @@
-//! Broken transfers with partial storage on both sides (RFC 9174 3.2, RFC 7242 4.1): the sender's agent learns how
-//! much was kept, and a receiver acknowledges only kept bytes.
+//! Tests of broken transfers when both sides keep parts (RFC 9174 3.2, RFC 7242 4.1): the sender's agent learns how
+//! much was kept, and a receiver acknowledges only bytes that are kept.
 
 use crate::tcpcl_v3_script::{ack, contact, old_ours, sdnv, segment};
 use crate::tcpcl_v4_script::{Lone, init_of, message, ours, span};
@@ -9,7 +9,7 @@ use farlink_base::{LinkId, Payload, Refusal};
 use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 const LEAST: u64 = 1000;
-/// Session extension that announces partial storage in version 4.
+/// Session extension that announces in version 4 that parts are kept.
 const ITEM: &[u8] = b"\0\xfa\x71\0\x0dfarlink parts";
 
 fn reactive(config: Config) -> Config {
@@ -50,7 +50,7 @@ fn breaks(lone: &mut Lone) -> Vec<Output> {
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
     lone.said()
 }
-/// Kept bytes of failed sends, in order.
+/// Failed transmissions and the bytes kept of them, in order.
 fn told(said: &[Output]) -> Vec<(u64, Option<u64>)> {
     let pick = |o: &Output| match o {
         Output::SentInPart { id, bytes, link: LinkId(0) } => Some((id.0, Some(*bytes))),
@@ -81,7 +81,7 @@ fn partial_storage_is_announced_when_enabled() {
 
 #[test]
 fn acknowledged_parts_count_only_when_negotiated() {
-    // Both sides must have announced partial storage.
+    // Both sides must have announced that they keep parts.
     let other = b"\0\xfa\x71\0\x0dsomebody else";
     for (ours_too, item, counts) in
         [(true, ITEM, true), (false, ITEM, false), (true, &other[..], false), (true, &[], false)]
@@ -111,7 +111,7 @@ fn acknowledged_parts_count_only_when_negotiated() {
 
 #[test]
 fn refused_transfer_counts_nothing_kept() {
-    // A refusal voids earlier acknowledgments.
+    // A refusal makes earlier acknowledgments void.
     let mut lone = four(Lone::connecting(reactive(ours()), short_segments()), ITEM);
     lone.give(bundle(1, 350));
     lone.receive(&ack4(2, 0, 100));
@@ -167,7 +167,7 @@ fn v3_peer_learns_kept_length() {
 
 #[test]
 fn unnegotiated_acknowledgments_flow_as_before() {
-    // Intermediate acknowledgments then promise nothing and need not wait.
+    // Then intermediate acknowledgments promise nothing and need not wait.
     let mut lone = four(Lone::passive(reactive(ours())), &[]);
     lone.receive(&segment4(2, 0, &[1; 100]));
     assert_eq!(lone.wrote(), ack4(2, 0, 100));

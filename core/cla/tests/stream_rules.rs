@@ -1,4 +1,4 @@
-//! Rules of RFC 9174 on single fields and messages, one test for each.
+//! Tests of rules of RFC 9174 on single fields and messages, one test for each.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
@@ -6,7 +6,7 @@ use farlink_base::{Refusal, socket};
 
 const START: u8 = 2;
 const END: u8 = 1;
-/// Reserved bits of flags.
+/// Reserved bits in flags.
 const RESERVED: u8 = 0xfc;
 
 fn segment(flags: u8, id: u64, data: &[u8]) -> Vec<u8> {
@@ -25,8 +25,8 @@ fn init(segment_mru: u64, transfer_mru: u64, node_id: &[u8], items: &[u8]) -> Ve
     init.extend_from_slice(items);
     init
 }
-/// Introduces the script by these bytes instead of a regular SESS_INIT; returns the bytes written, whether the
-/// session closes, and whether the peer is up.
+/// Introduces the script with these bytes instead of a regular SESS_INIT; returns the bytes written, whether the
+/// session closes, and whether the peer is reported as up.
 fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
     lone.receive(&message("contact_no_tls"));
     lone.wrote();
@@ -154,7 +154,7 @@ fn segments_and_transfers_respect_peer_limits() {
 /// Keeps 9174-5.2.2-2, 9174-5.2.3-4.
 #[test]
 fn acknowledgment_echoes_segment_flags() {
-    // RFC 9174 5.2.3: the flags are echoed, because their meaning is the segment sender's.
+    // The flags are echoed, because their meaning is that of the segment's sender (RFC 9174 5.2.3).
     let mut lone = Lone::passive(ours()).greet(30);
     for (flags, so_far) in [(RESERVED | START, 3), (0x80, 6), (0, 9)] {
         lone.receive(&segment(flags, 0, b"abc"));
@@ -187,7 +187,7 @@ fn termination_before_initialization_is_answered() {
     for lone in [Lone::passive(ours()), Lone::active(span())] {
         assert_eq!(introduced(lone, &[5, 0, 3]), (vec![5, 1, 3], Some(false), false), "busy");
     }
-    // Before the contact headers it is not a message at all.
+    // Before the contact headers these bytes are no message at all.
     let mut lone = Lone::passive(ours());
     lone.receive(&[5, 0, 3]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));

@@ -1,4 +1,4 @@
-//! TCPCLv3 byte by byte: vectors, negotiation, and the end of a session (RFC 7242).
+//! Tests of TCPCLv3 byte by byte: vectors, negotiation, and the end of a session (RFC 7242).
 
 use crate::tcpcl_v3_script::{
     ALL, END, NONE, SILENT, START, ack, active, contact, old_message, old_ours, passive, segment,
@@ -173,7 +173,7 @@ fn refused_bundle_stops_between_segments() {
 
 #[test]
 fn unacknowledged_bundle_awaits_host_confirmation() {
-    // Without acknowledgments TCP's are the best evidence.
+    // If the peer acknowledges nothing, the acknowledgments of TCP are the best evidence.
     let mut lone = Lone::connecting(old_ours(), span());
     let hello = lone.wrote().len() as u64;
     lone.receive(&contact(UNACKED, 30, "ipn:1.0"));
@@ -265,7 +265,7 @@ fn termination_waits_for_active_transfers() {
 
 #[test]
 fn new_bundle_during_termination_is_refused() {
-    // Its refusal leaves before SHUTDOWN.
+    // The refusal of the bundle leaves before SHUTDOWN.
     let mut lone = passive(ALL);
     lone.receive(&segment(START | END, b"abc"));
     let ticket = lone.tickets()[0];
@@ -310,7 +310,7 @@ fn termination_in_any_state_ends_session() {
     let mut lone = Lone::passive(old_ours());
     lone.receive(&[0x50; 20]);
     assert_eq!(lone.closed(), Some(false), "no magic bytes");
-    // SHUTDOWN between segments, twice, and after this side's own.
+    // SHUTDOWN between segments, twice, and after this side's own SHUTDOWN.
     let mut lone = passive(ALL);
     lone.receive(&[segment(START, b"abc"), vec![0x50, 0x50]].concat());
     assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));

@@ -1,5 +1,5 @@
-//! TCPCLv3 against peers that lie, stall or miscount: without transfer numbers both sides must count alike (RFC 7242
-//! 5.3, 5.4).
+//! Tests of TCPCLv3 against peers that lie, stall or miscount. Without transfer numbers both sides must count transfers
+//! alike (RFC 7242 5.3, 5.4).
 
 use crate::tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_ours, passive, sdnv, segment};
 use crate::tcpcl_v4_script::{Lone, send};
@@ -7,7 +7,7 @@ use farlink_base::layer::{Input, Output};
 use farlink_base::{Duration, Refusal, socket};
 use farlink_cla::tcpcl_v4::Config;
 
-/// Asserts that the session has ended with SHUTDOWN, and that nothing received was accepted.
+/// Asserts that the session has ended with SHUTDOWN, and that nothing received afterwards was accepted.
 fn is_over(lone: &mut Lone, why: &str) {
     let (wrote, said) = (lone.wrote(), lone.said());
     assert!(wrote.ends_with(&[0x50]) || wrote.ends_with(&[0x52, 2]), "{why}: {wrote:x?}");
@@ -70,7 +70,7 @@ fn out_of_turn_acknowledgment_fails_all() {
 
 #[test]
 fn segments_crossing_refusal_may_be_refused() {
-    // RFC 7242 5.4: they SHOULD be refused; most peers refuse once.
+    // Every segment of a refused bundle SHOULD be refused (RFC 7242 5.4); most peers refuse once.
     for again in 0..3 {
         let mut lone = active(ALL);
         lone.give(send(1, vec![1; 60]));
@@ -103,7 +103,7 @@ fn length_refusal_allows_one_per_segment() {
     lone.give(send(2, vec![2; 20]));
     lone.receive(&ack(20));
     assert_eq!(lone.sent(), [2]);
-    // The second refusal may be of the first segment or of the second bundle: it is ambiguous.
+    // The second refusal is ambiguous: it may be for the first segment or for the second bundle.
     let mut lone = begun();
     lone.receive(&[0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
@@ -122,7 +122,7 @@ fn length_refusal_allows_one_per_segment() {
     assert_eq!(lone.failed(), [(2, Some(Refusal::NotAcceptable))]);
 }
 
-/// Accepts all complete offers until there are no more; returns their number, and the most at once.
+/// Accepts all complete offers until no more come; returns their number, and the largest number at once.
 fn accept_all(lone: &mut Lone) -> (usize, usize) {
     let (mut accepted, mut most) = (0, 0);
     loop {
@@ -137,7 +137,7 @@ fn accept_all(lone: &mut Lone) -> (usize, usize) {
 
 #[test]
 fn tiny_bundle_flood_is_paced() {
-    // One read may bring thousands of bundles; parsing waits for their answers.
+    // One read may bring thousands of bundles; further ones are parsed as answers leave.
     let crowd = segment(START | END, b"x").repeat(20_000);
     let mut lone = passive(ALL);
     lone.receive(&crowd);
@@ -154,12 +154,12 @@ fn tiny_bundle_flood_is_paced() {
 
 #[test]
 fn empty_bundles_and_segments_stay_cheap() {
-    // Their answers must be bounded, too.
+    // The answers to empty bundles must be bounded, too.
     let mut lone = passive(ALL);
     lone.receive(&segment(START | END, b"").repeat(20_000));
     assert_eq!(lone.wrote(), vec![0x30; 20_000]);
     assert!(lone.closed().is_none());
-    // Behind a bundle without a verdict.
+    // The empty bundles come after a bundle without a verdict.
     let mut lone = passive(ALL);
     lone.receive(&[segment(START | END, b"first"), segment(START, b"a")].concat());
     let first = lone.tickets();
@@ -189,7 +189,7 @@ fn ambiguous_refusal_refuses_neither() {
     lone.receive(&[0x32, 0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources)), (2, None)], "the second comes again");
     assert_eq!(lone.wrote(), [0x50]);
-    // With one segment each there is no ambiguity.
+    // If each bundle has one segment, there is no ambiguity.
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 20]));
     lone.give(send(2, vec![2; 20]));
@@ -199,7 +199,7 @@ fn ambiguous_refusal_refuses_neither() {
 
 #[test]
 fn refused_bundle_is_refused_once() {
-    // The rest of it is skipped.
+    // The rest of the refused bundle is skipped.
     let mut lone = passive(ALL);
     lone.receive(&segment(START, b"abc"));
     let said = lone.said();
@@ -214,7 +214,7 @@ fn refused_bundle_is_refused_once() {
 
 #[test]
 fn oversized_bundle_is_refused_early() {
-    // At the latest when a segment exceeds the limit.
+    // The bundle is refused at the latest when a segment exceeds the limit.
     let mru = old_ours().transfer_mru;
     for (bytes, offered) in [
         ([vec![0x60], sdnv(mru + 1), segment(START, b"a")].concat(), 0),

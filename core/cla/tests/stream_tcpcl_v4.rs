@@ -1,4 +1,4 @@
-//! TCPCLv4 byte by byte: vectors, and sessions with peers that break the rules (RFC 9174).
+//! Tests of TCPCLv4 byte by byte: vectors, and sessions with peers that break the rules (RFC 9174).
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, span, vectors};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
@@ -29,7 +29,7 @@ fn vector_session_matches_byte_for_byte() {
 /// Keeps 9174-5.2.5-2, 9174-5.2.5.1-1, 9174-5.2.5.1-3.
 #[test]
 fn outgoing_bundles_match_vectors() {
-    // Some peers send acknowledgments with flags 0 only, which count as well.
+    // Some peers send acknowledgments with flags 0 only; these count as well.
     let mut lone = Lone::active(span());
     assert_eq!(lone.wrote(), message("contact_no_tls"));
     let mut lone = lone.greet(30);
@@ -134,7 +134,7 @@ fn silent_peer_is_terminated() {
 
 #[test]
 fn dead_peer_is_dropped_without_termination() {
-    // Its socket is full, so SESS_TERM cannot leave.
+    // The socket is full, so SESS_TERM cannot leave.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 0 }));
     let mut ends = Vec::new();
@@ -260,7 +260,7 @@ fn configured_peer_uses_its_link() {
 /// Keeps 9174-4.4.1-2.
 #[test]
 fn equivalent_node_id_texts_match() {
-    // RFC 9758: one node number has two texts.
+    // One node number can be written in two ways (RFC 9758).
     let span = LinkParams { node_id: "ipn:977000.1.0".into(), ..span() };
     let hello = [message("contact_no_tls"), init_of("ipn:4196183048192001.0")].concat();
     let mut active = Lone::active(span.clone());

@@ -1,5 +1,5 @@
-//! TLS in TCPCLv4 (RFC 9174 4.3, 4.4): when it starts, that it cannot be suppressed, and that a claimed identity
-//! differs from a proven one.
+//! Tests of TLS in TCPCLv4 (RFC 9174 4.3, 4.4): when it starts, that it cannot be suppressed, and that claimed
+//! identities are told from proven ones.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
@@ -30,14 +30,14 @@ fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
     }
     said.iter().filter_map(peer).collect()
 }
-/// A node with a link to `ipn:1.0`, to which it connects.
+/// A node with a link to `ipn:1.0`, after that peer has connected to it.
 fn visited(tls: Tls) -> Lone {
     let mut lone = Lone::new(config(tls), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();
     lone
 }
-/// Like `visited`, after TLS with a certificate for these node IDs.
+/// Like [`visited`], after TLS with a certificate that proves these node IDs.
 fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
     let mut lone = visited(tls);
     lone.receive(&message("contact_tls"));
@@ -105,7 +105,7 @@ fn connecting_side_starts_tls_once() {
 /// Keeps 9174-4.4.3-1.
 #[test]
 fn plaintext_before_handshake_ends_session() {
-    // An attacker in between could have inserted it.
+    // An attacker on the path could have inserted it.
     let header = message("contact_tls");
     for bytes in [vec![[&header[..], &[4]].concat()], vec![header.clone(), vec![4]]] {
         let mut lone = visited(Tls::Allow);
@@ -157,7 +157,7 @@ fn certificate_for_other_node_ends_session() {
             assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
         }
     }
-    // A peer without a claim gets its proven identity.
+    // A peer that claims no node ID gets the one that it proves.
     let mut lone = secured_visit(Tls::Require, &["ipn:1.0"]);
     let mut silent = message("sess_init_ipn");
     let at = silent.len() - 4 - "ipn:1.0".len();
@@ -189,7 +189,7 @@ fn certificate_for_other_host_ends_session() {
 
 #[test]
 fn only_proof_takes_link_from_claim() {
-    // A proof does take the link from a claim.
+    // A proof, in contrast, takes the link from a claim.
     let mut lone = secured_visit(Tls::Allow, &["ipn:1.0"]);
     lone.receive(&message("sess_init_ipn"));
     lone.said();

@@ -1,4 +1,4 @@
-//! Messages handed over together are written together, with the same bytes as one by one.
+//! Tests that messages given together are written together, with the same bytes as one by one.
 
 use crate::tcpcl_v4_script::{Lone, send, span};
 use farlink_base::layer::{Input, Output};
@@ -10,7 +10,7 @@ const BUNDLES: u64 = 100;
 fn established() -> Lone {
     Lone::active(LinkParams { segment_bytes: 4096, ..span() }).greet(30)
 }
-/// Passes all inputs to a layer, lets it write accumulated output, and returns the number of writes.
+/// Passes all inputs to a layer, lets it write the output that it postponed, and returns the number of writes.
 fn tell_together(lone: &mut Lone, inputs: impl IntoIterator<Item = Input>) -> usize {
     let (mut out, mut streams) = (Vec::new(), Vec::new());
     for input in inputs {

@@ -1,5 +1,6 @@
-//! TCPCLv4 sessions with peers that break the rules, and timeouts for peers that do not answer (RFC 9174 5.1.2, 5.2,
-//! 6.1).
+//! Tests of TCPCLv4 sessions with peers that break the rules, and of timeouts for peers that do not answer (RFC 9174
+//! 5.1.2,
+//! 5.2, 6.1).
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
@@ -19,7 +20,7 @@ fn ack(flags: u8, id: u64, len: u64) -> Vec<u8> {
 fn refuse(code: u8, id: u64) -> Vec<u8> {
     [&[3, code][..], &id.to_be_bytes()].concat()
 }
-/// Asserts that the session still works: a transfer is offered and acknowledged.
+/// Asserts that the session still works: it offers and acknowledges a transfer.
 fn goes_on(lone: &mut Lone, id: u64) {
     lone.wrote();
     lone.receive(&segment(START | END, id, b"abc"));
@@ -80,7 +81,7 @@ fn every_segment_after_refusal_is_refused() {
         assert_eq!(lone.wrote(), refuse(2, 5), "RFC 9174 5.2.4");
     }
     goes_on(&mut lone, 1);
-    // A refused transfer is finished: termination does not wait for its rest.
+    // A refused transfer counts as finished: a termination does not wait for its rest.
     lone.receive(&segment(START, 2, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
@@ -140,7 +141,7 @@ fn short_final_acknowledgment_returns_bundle() {
 
 #[test]
 fn exhausted_session_terminates() {
-    // Faults that cannot be confined to one transfer.
+    // These faults cannot be confined to one transfer.
     let mut lone = Lone::passive(ours()).greet(30);
     let longer = (ours().segment_mru + 1).to_be_bytes();
     lone.receive(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
@@ -163,7 +164,7 @@ fn goodbye_is_said_once() {
     lone.give(send(1, vec![1; 10]));
     lone.receive(&[5, 0, 0]);
     assert!(lone.wrote().ends_with(&[5, 1, 0]));
-    // The transfer keeps the session open; then follows a list of extensions longer than this node reads.
+    // The transfer keeps the session open; then a list of extensions comes that is longer than this node reads.
     lone.receive(&[&[1, START][..], &[0; 8], &[0xff; 4]].concat());
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
@@ -201,7 +202,7 @@ fn bundle_after_silence_gets_full_timeout() {
 
 #[test]
 fn unanswered_termination_ends_session() {
-    // The peer is dead, or alive but ignores SESS_TERM.
+    // The peer is dead, or it is alive but ignores SESS_TERM.
     for lives in [false, true] {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(Input::Shutdown);
@@ -238,7 +239,7 @@ fn half_closed_peer_still_gets_acknowledgments() {
 
 #[test]
 fn half_closed_session_without_verdicts_ends() {
-    // The peer waits for answers that never come.
+    // The peer waits for answers, which never come.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.receive(&segment(START | END, 0, b"abc"));
     let ticket = lone.tickets()[0];

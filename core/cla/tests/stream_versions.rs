@@ -1,4 +1,5 @@
-//! Two TCPCL versions at one port, and the answers of a layer with a single version (RFC 7242 4.2, RFC 9174 4.3).
+//! Tests of two TCPCL versions at one port, and of the answers of a layer with a single version (RFC 7242 4.2, RFC 9174
+//! 4.3).
 
 use crate::tcpcl_v3_script::{ALL, START, ack, contact, old_ours, segment};
 use crate::tcpcl_v4_script::{Lone, init_of, message, ours, send, span};
@@ -58,7 +59,7 @@ fn single_version_layer_reports_it() {
     }
 }
 
-/// Lets the layer open its next stream, after a while.
+/// Lets the layer open its next stream after a while.
 fn again(lone: &mut Lone) {
     lone.said();
     lone.wait(Duration::from_secs(1));
@@ -77,7 +78,7 @@ fn downgraded_neighbour_is_dialled_in_v3() {
     assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })));
     lone.give(send(1, b"abc".to_vec()));
     assert_eq!(lone.wrote(), segment(3, b"abc"));
-    // The peer was replaced by one of version 4.
+    // The peer was replaced by a peer of version 4.
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
     again(&mut lone);
     assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
@@ -90,7 +91,7 @@ fn downgraded_neighbour_is_dialled_in_v3() {
 
 #[test]
 fn stalled_header_falls_back_to_v3() {
-    // A node of version 3 may wait for the rest of a longer header.
+    // A node of version 3 may wait for the rest of its contact header, which is longer.
     let mut lone = Lone::connecting(both(), span());
     assert_eq!(lone.wrote(), message("contact_no_tls"));
     lone.wait(Duration::from_secs(10));
@@ -117,7 +118,7 @@ fn tls_required_never_uses_v3() {
 
 #[test]
 fn known_version_is_reused_next_contact() {
-    // A learnt version saves a failed connection.
+    // The version learnt from the peer saves a failed connection.
     let mut lone = Lone::connecting(both(), span());
     lone.receive(&contact(ALL, 30, "ipn:1.0"));
     again(&mut lone);

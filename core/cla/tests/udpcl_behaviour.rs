@@ -1,4 +1,4 @@
-//! UDPCL links: accepted bundles, additions and removals, and attribution of datagrams.
+//! Tests of UDPCL links: accepted bundles, additions and removals, and attribution of datagrams.
 
 use crate::udpcl_common::{LINK, UdpclBench, address, bundle, datagram, located, malformed, offers, seconds, sent};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
@@ -7,7 +7,7 @@ use farlink_cla::udpcl::packet::announcement;
 use farlink_cla::udpcl::{LinkParams, Usage};
 use std::net::SocketAddr;
 
-/// Outcomes of bundles: sent, or failed with this reason.
+/// Outcomes of bundles: sent, or failed, with the refusal if there was one.
 fn outcomes(out: &[Output]) -> Vec<(u64, Result<(), Option<Refusal>>)> {
     let outcome = |o: &Output| match o {
         Output::Sent { id, .. } => Some((id.0, Ok(()))),
@@ -32,7 +32,7 @@ fn slow(span: &mut LinkParams) {
 /// Keeps 7122-3.2-1.
 #[test]
 fn v1_bundles_fit_one_datagram() {
-    // Version 2 sends longer ones in segments.
+    // Version 2 would send longer ones in segments.
     let mut bench = UdpclBench::new(|_, _| {});
     let out = bench.send(1, bundle(1, 65_507));
     assert_eq!((sent(&out).len(), outcomes(&out)), (1, vec![(1, Ok(()))]));
@@ -94,7 +94,7 @@ fn link_down_returns_unsent_bundles() {
 
 #[test]
 fn withdrawal_is_answered_once() {
-    // Both for the bundle that waits and for the one that is leaving.
+    // The bundle that waits is withdrawn, and so is the one that is leaving.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
@@ -112,7 +112,7 @@ fn withdrawal_is_answered_once() {
 
 #[test]
 fn read_failure_yields_to_next_bundle() {
-    // The bundle was being read in parts.
+    // Only the first part of the bundle has been given.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     let (link, whole) = (LINK, bundle(1, 9000));
     let first = Input::Send {
@@ -135,7 +135,7 @@ fn read_failure_yields_to_next_bundle() {
 
 #[test]
 fn removed_udpcl_link_returns_all() {
-    // The number may then be used for another link.
+    // The link number may then be used for another link.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.receive(address(0), announcement(30_000, "ipn:1.0"));
     bench.send(1, bundle(1, 5000));
@@ -187,7 +187,7 @@ fn thousand_flaps_leave_nothing() {
 
 #[test]
 fn neighbour_matches_address_then_sole_host() {
-    // A host is enough if no other link leads there.
+    // The host is enough to attribute a datagram, if no other link leads there.
     let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(1, 20).to_bytes().unwrap();
     let beside = SocketAddr::from(([10, 0, 0, 1], 40_000));
@@ -222,7 +222,7 @@ fn enabled_link_wins_shared_address() {
 
 #[test]
 fn name_claim_binds_only_its_address() {
-    // Nor may it name another node than the configured one.
+    // A neighbour may not announce another node ID than the configured one.
     let mut bench = UdpclBench::new(|_, _| {});
     let name = |text: &str| announcement(30_000, text);
     assert_eq!(peers(&bench.receive(address(0), name("ipn:1.0"))), [(LINK, Some("ipn:1.0".into()))]);
@@ -263,8 +263,7 @@ fn keepalives_are_spaced_and_idle_only() {
 
 #[test]
 fn v2_node_announces_listening_each_minute() {
-    // Draft section 3.5.3: the interval is at most a minute.
-    // Also while bundles leave.
+    // The interval is at most a minute (draft-ietf-dtn-udpcl section 3.5.3), even while bundles leave.
     let mut bench = UdpclBench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
     let mut said = Vec::new();
     for id in 0..100 {
@@ -312,7 +311,7 @@ fn rate_change_is_obeyed_at_once() {
 
 #[test]
 fn verdicts_and_holds_change_nothing() {
-    // UDPCL conveys neither.
+    // UDPCL conveys neither verdicts nor holds.
     use farlink_base::layer::Ticket;
     let mut bench = UdpclBench::new(|_, _| {});
     assert_eq!(offers(&bench.input(datagram(address(0), bundle(1, 30).to_bytes().unwrap()))).len(), 1);

@@ -1,4 +1,4 @@
-//! Peers without a configured link: the conditions for sending to them, and for how long.
+//! Tests of peers without a configured link: when bundles are sent to them, and for how long.
 
 use crate::udpcl_common;
 
@@ -91,8 +91,8 @@ fn dynamic_peer_becomes_configured_neighbour() {
 
 #[test]
 fn probe_reply_is_prompt_and_small() {
-    // Draft sections 3.5.6 and 3.5.7. The source address may be forged, so the answer is hardly longer than the
-    // probe.
+    // Rules of draft-ietf-dtn-udpcl sections 3.5.6 and 3.5.7. The source address may be forged, so the answer is hardly
+    // longer than the probe.
     let mut bench = UdpclBench::new(|_, _| {});
     let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
     for from in [address(0), unknown_peer()] {
@@ -112,7 +112,7 @@ fn probe_reply_is_prompt_and_small() {
 
 #[test]
 fn repeated_questions_draw_one_small_reply() {
-    // A small packet with a forged address and hundreds of questions must not cause a flood at that address.
+    // A small packet with a forged address and hundreds of probes must not cause a flood of answers at that address.
     let mut bench = UdpclBench::new(|_, _| {});
     let probes: Vec<u8> =
         (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
@@ -157,7 +157,7 @@ fn dynamic_peers_are_bounded_and_reused() {
 
 #[test]
 fn one_sided_configuration_exchanges_both_ways() {
-    // One entity announces itself to its neighbour, which has no link to it.
+    // One entity announces itself to its neighbour, which has no link back.
     let config = |node: u64| Config { node_id: format!("ipn:{node}.0"), seed: node, split, ..Config::default() };
     let span = LinkParams { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..LinkParams::default() };
     let mut layers = [Udpcl::new(config(1), vec![span]), Udpcl::new(config(2), Vec::new())];

@@ -1,4 +1,4 @@
-//! UDPCL entities and hostile datagrams: handling and cost.
+//! Tests of UDPCL entities against hostile datagrams: how they are handled, and what they cost.
 
 use crate::udpcl_common::{LINK, UdpclBench, address, bundle, malformed, offers, refused, sent, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, Output};
@@ -36,7 +36,7 @@ fn every_first_octet_is_handled() {
             let (bundles, complaints) = (offers(&out), malformed(&out).len());
             match MessageKind::of(first) {
                 MessageKind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
-                // Well formed or not: parsing bundles is the agent's task.
+                // Offered whether well formed or not, because parsing bundles is the agent's task.
                 MessageKind::Bundle => assert_eq!((bundles[0].1.len(), complaints), (packet.len() as u64, 0)),
                 MessageKind::Dtls | MessageKind::Unused => {
                     assert_eq!((bundles.len(), complaints), (0, 1), "{packet:02x?}")
@@ -65,7 +65,7 @@ fn adjacent_messages_are_read_in_order() {
     );
     let out = bench.receive(address(0), [&one[..], b"\x42", &two].concat());
     assert_eq!((offers(&out).len(), malformed(&out).len()), (1, 1), "after what is no message nothing is read");
-    // A datagram of the shortest possible bundles.
+    // A datagram full of the shortest possible bundles.
     let mut bench = UdpclBench::new(|config, _| config.split = |_| Ok(Some(2)));
     let out = bench.receive(address(0), [0x9f, 0xff].repeat(32_000));
     assert_eq!((offers(&out).len(), malformed(&out).len()), (512, 1));
@@ -83,7 +83,7 @@ fn bad_datagrams_do_not_hide_good() {
 
 #[test]
 fn lengths_nobody_has_cost_nothing() {
-    // A claimed length allocates nothing by itself.
+    // A claimed length alone allocates nothing.
     let mut bench = UdpclBench::new(|_, _| {});
     let huge = [
         &b"\xa1\x02\x82\x05\x5b\xff\xff\xff\xff\xff\xff\xff\xffab"[..],
@@ -125,7 +125,7 @@ fn overlap_flood_holds_nothing() {
 
 #[test]
 fn address_flood_stays_within_quarter() {
-    // Forged source addresses cost the sender nothing, so there are a hundred thousand.
+    // Forged source addresses cost an attacker nothing, so there are a hundred thousand.
     let mut bench = UdpclBench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
     let piece = vec![0x9f; 1000];
     let mut peer_ups = 0;
@@ -189,7 +189,7 @@ fn replies_never_exceed_input() {
 
 #[test]
 fn arbitrary_datagrams_are_survived() {
-    // Random bytes and packets with flipped bits: nothing panics, nothing is held forever, and everything offered was
+    // Random bytes, and packets with flipped bits: nothing panics, nothing is held forever, and everything offered was
     // received.
     let mut rng = Rng::new(11);
     let whole = bundle(7, 300).to_bytes().unwrap();

@@ -1,5 +1,5 @@
-//! Two UDPCL entities over impaired channels: bundles arrive intact, once per copy of their datagram; everything
-//! handed over has left; no transfer hangs and all memory is released.
+//! Tests of two UDPCL entities over impaired channels: bundles arrive intact, once per copy of their datagram;
+//! everything handed over leaves; no transfer hangs, and all memory is released.
 
 use crate::udpcl_common::{Channel, UdpclPair};
 use farlink_base::layer::{Input, LinkState};
@@ -25,7 +25,7 @@ fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> UdpclPai
     }
     world
 }
-/// Number of bundles that arrived at a side, and of those that arrived more than once.
+/// Number of bundles that arrived at a side, and number of those that arrived more than once.
 fn arrived(world: &UdpclPair, side: usize) -> (usize, usize) {
     let offers = &world.agents[side].offers;
     (offers.len(), offers.values().filter(|n| **n > 1).count())
@@ -41,7 +41,7 @@ fn clean_channel_delivers_everything_once() {
 
 #[test]
 fn single_datagram_delivery_equals_channel_survival() {
-    // Without retransmission the share that arrives is that of the channel.
+    // Nothing is retransmitted, so as many bundles arrive as the channel lets pass.
     for seed in 0..5 {
         let channel = Channel { loss: 0.3, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(1), 300);
@@ -68,7 +68,7 @@ fn segment_loss_drops_whole_bundle() {
 
 #[test]
 fn reordered_copies_join_once() {
-    // Copies of single datagrams arrive as often as they are copied.
+    // A bundle in a single datagram arrives as often as the datagram is copied.
     for seed in 0..5 {
         let channel = || Channel { duplicate: 0.3, jitter: Duration::from_millis(500), ..Channel::default() };
         let world = filled(seed, channel(), version(2), 100);
@@ -109,7 +109,7 @@ fn long_bundles_are_segmented_while_read() {
 /// Keeps 9171-7.2-1.
 #[test]
 fn rate_limit_holds_at_any_time() {
-    // The rate is that of the link, headers included; without one, the configured pace.
+    // The rate is that of the link, headers included; without it, the configured pace.
     let paced = |state: Option<LinkState>, span: LinkParams, bytes_per_second: f64, burst: f64| {
         let mut world = UdpclPair::new(7, Channel { state, ..Channel::default() }, span);
         let len = 1360;
@@ -134,7 +134,7 @@ fn rate_limit_holds_at_any_time() {
             }
         }
     };
-    // Exactly at a low rate; at a high rate a burst of 2 ms may leave at once.
+    // Exact at a low rate; at a high rate a burst of 2 ms may leave at once.
     for (rate, burst) in [(64_000, 0.0), (1_000_000, 0.0), (5_000_000, 0.0), (100_000_000, 0.002)] {
         let state = LinkState { rate: Some(DataRate(rate)), ..LinkState::UP };
         paced(Some(state), LinkParams::default(), rate as f64 / 8.0, burst);
@@ -145,7 +145,7 @@ fn rate_limit_holds_at_any_time() {
 
 #[test]
 fn slow_link_keeps_short_backlog() {
-    // More stays with the agent, which can still reorder the bundles.
+    // Further bundles stay with the agent, which can still reorder them.
     let state = Some(LinkState { rate: Some(DataRate(1_000_000)), ..LinkState::UP });
     let mut world = UdpclPair::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
     for number in 0..100 {

@@ -1,4 +1,5 @@
-//! Packets of draft-ietf-dtn-udpcl-04, byte for byte: parsed, and written where this entity sends the like.
+//! Tests with packets of draft-ietf-dtn-udpcl-04, byte for byte: each is parsed, and written if this entity sends such
+//! packets.
 
 use crate::udpcl_common::{LINK, UdpclBench, address, malformed, offers, sent};
 use farlink_base::layer::{Input, LinkState, Output};
@@ -25,7 +26,7 @@ fn read(packet: &[u8]) -> Extensions {
     assert!(packet[reader.position() as usize..].iter().all(|byte| *byte == 0), "the rest is padding");
     known
 }
-/// Takes the whole datagram for one bundle; splitting by CBOR is not tested here.
+/// Takes a whole datagram for one bundle; splitting by CBOR is not tested here.
 fn whole(_: &Payload) -> Result<Option<u64>, Malformed> {
     Ok(None)
 }
@@ -93,7 +94,8 @@ fn all_vector_packets_are_accepted() {
 /// Keeps 7122-3.4-1.
 #[test]
 fn keepalives_match_vectors() {
-    // RFC 7122 3.4, and draft section 3.5.3: the neighbour learns this node's ID and address.
+    // By the keepalive of version 2 the neighbour learns this node's ID and address (RFC 7122 3.4; draft section
+    // 3.5.3).
     let v = vectors();
     for (version, packet) in [(1, "keepalive"), (2, "sender_listen_30s_node")] {
         let mut bench = UdpclBench::new(|config, span| {

@@ -11,13 +11,13 @@ use alloc::vec::Vec;
 use farlink_base::Param;
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, numbers, put_number};
 
-/// Highest count that is kept or believed.
+/// Highest count that is kept, or accepted from a neighbour.
 const MOST: u32 = 65_535;
-/// Bundles examined, the oldest: for the mean, and for a message.
+/// Number of bundles, the oldest, that are examined for the mean and for a message.
 const LOOKED_AT: usize = 4096;
-/// Most bundles per message, sent or read.
+/// Maximum number of bundles per message, sent or read.
 const SENT_MAX: usize = 256;
-/// The mean is recounted once one in so many bundles changed.
+/// The mean is counted again once one in `PART` bundles changed.
 const PART: usize = 8;
 
 /// Control by average forwarding number, as far as it is known here.

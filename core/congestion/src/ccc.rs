@@ -69,7 +69,7 @@ impl Ccc {
     fn credit(&self, node: &Node<'_>, held: &Held) -> u32 {
         node.label(held).saturating_sub(self.label(node, 0))
     }
-    /// Credit of the sender's copy after `gave` came back.
+    /// Credit of the sender's copy after a transfer failed that had taken `gave` along.
     fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
         // A credit at the bound may have been capped, so the reward in it is unknown: all that came back counts.
         let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };

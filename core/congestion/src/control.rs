@@ -7,11 +7,11 @@ use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent}
 /// A congestion control of one node. Decisions only read; [`Control::on`] changes its state. [`Node::router`] gives
 /// the router's forecasts.
 ///
-/// [`fmt::Debug`] writes all of its state: nodes with equal output continue in the same way.
+/// [`fmt::Debug`] writes all of a control's state: nodes with equal output continue in the same way.
 ///
 /// Each control is one file, registered by one entry in `registry.rs`.
 pub trait Control: fmt::Debug + Send {
-    /// Events the control wants.
+    /// Events that the control handles.
     fn hears(&self) -> EventMask {
         EventMask::NOTHING
     }
@@ -29,8 +29,8 @@ pub trait Control: fmt::Debug + Send {
         let _ = (node, new);
         Ok(f64::INFINITY)
     }
-    /// Whether only free space decides about newcomers: a refused one stays refused until a bundle leaves the node,
-    /// whatever else happens and however long it takes.
+    /// Whether only free space decides about newcomers. Then a refused newcomer stays refused until a bundle leaves the
+    /// node, whatever else happens and however long it takes.
     fn asks_for_room_only(&self) -> bool {
         false
     }
@@ -39,8 +39,8 @@ pub trait Control: fmt::Debug + Send {
         let _ = (node, held);
         None
     }
-    /// Whether [`Control::worth`] grows with the class of service first, then with the bundle's number, and depends
-    /// on nothing else. Then the least of a class is the oldest, and no other is asked about.
+    /// Whether [`Control::worth`] grows with the class of service first, then with the bundle's number, and depends on
+    /// nothing else. Then the oldest bundle of a class is worth least, and the agent asks about no other.
     fn keeps_newest(&self) -> bool {
         false
     }

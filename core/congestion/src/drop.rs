@@ -8,12 +8,12 @@ use crate::control::Control;
 use farlink_base::{Param, Refusal, Rng};
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
-/// Bits of a position within a class of service: more than bundle numbers and lengths have.
+/// Bits of a position within a class of service; bundle numbers and lengths have fewer.
 const PLACE_BITS: u32 = 60;
 /// Highest position.
 const LAST: u64 = (1 << PLACE_BITS) - 1;
 
-/// Order of eviction among the least urgent bundles.
+/// Order of eviction within a class of service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DropOrder {
     /// Longest kept first: first in, first out.
@@ -33,7 +33,7 @@ pub struct DropPolicy {
     full: f64,
     copies: f64,
     seed: u64,
-    /// Evictions so far, which change the random order.
+    /// Number of evictions so far, which changes the random order.
     victims: u64,
 }
 
@@ -65,8 +65,8 @@ impl DropPolicy {
     }
 }
 
-/// Worth of a position among the bundles of a class. Bits of non-negative floats are ordered like the floats, so each
-/// position has its own worth; a sum would round.
+/// Worth of a bundle at this position within its class. Bits of non-negative floats are ordered like the floats, so
+/// each position has a worth of its own; a sum would round.
 fn worth(class: u8, place: u64) -> f64 {
     f64::from_bits(u64::from(class) << PLACE_BITS | place.min(LAST))
 }

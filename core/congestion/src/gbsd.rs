@@ -68,7 +68,7 @@ impl Spread {
     }
 }
 
-/// Counter of a node's meetings.
+/// Counter of a node's meetings with any other.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct MeetingCounter {
     met: u32,
@@ -114,7 +114,7 @@ impl Gbsd {
         Gbsd { aim: Aim::of(param(0)), refuse: param(1) >= 0.5, meetings: MeetingCounter::default() }
     }
 
-    /// Utility of a bundle with `more` copies than there are now.
+    /// Utility of a copy if `more` copies are added to those there are now; `None` without an oracle.
     fn utility(&self, node: &Node<'_>, held: &Held, more: u64) -> Option<f64> {
         let (oracle, id) = (node.oracle?, held.bundle.id);
         let others = oracle.nodes().saturating_sub(1).max(1) as f64;

@@ -2,8 +2,8 @@
 //! a given age are learned from past bundles, of which nodes inform each other.
 //!
 //! A. Krifa, C. Barakat, T. Spyropoulos: "An Optimal Joint Scheduling and Drop Policy for Delay Tolerant Networks",
-//! WoWMoM AOC 2008 (HBSD). Bundles of one age differ in worth by their remaining lifetimes only. The number of nodes
-//! is that of the known ones; before anything was learned a bundle counts as held by its source only.
+//! WoWMoM AOC 2008 (HBSD). Bundles of one age differ in worth by their remaining lifetimes only. The number of nodes is
+//! that of the known nodes; before anything was learned, a bundle counts as held by its source only.
 
 use crate::control::Control;
 use crate::gbsd::{Aim, MeetingCounter, REFUSE, Spread, ranked};

@@ -11,21 +11,21 @@ use alloc::vec::Vec;
 use farlink_base::{Duration, Instant, NodeId};
 use farlink_book::{Held, Node, Reporters, numbers, put_number};
 
-/// Most bundles remembered.
+/// Maximum number of bundles remembered.
 const BUNDLES_MAX: usize = 128;
-/// Most nodes remembered per bundle.
+/// Maximum number of nodes remembered per bundle.
 const HOLDERS_MAX: usize = 64;
-/// Most nodes remembered.
+/// Maximum number of nodes remembered.
 const NODES_MAX: usize = 1024;
 /// Silence after which a node is forgotten.
 const SILENT: Duration = Duration::from_secs(86_400);
-/// Most ages distinguished; older bundles count at the last one.
+/// Maximum number of ages distinguished; older bundles count at the last one.
 const BINS: usize = 256;
-/// Most bundles that count at an age, the latest reported ones.
+/// Maximum number of bundles that count at an age: those reported last.
 const SAMPLES_MAX: usize = 32;
 /// Longest message, bytes.
 const MESSAGE_MAX: usize = 64 << 10;
-/// Marks a bundle that the node still holds.
+/// End of a period that lasts: the node still holds the bundle.
 const STILL: u32 = u32::MAX;
 
 /// Period in which a node held a bundle, in seconds of the bundle's age.
@@ -44,7 +44,7 @@ struct HistoryRecord {
     made_s: i64,
     source: NodeId,
     holders: BTreeMap<NodeId, Had>,
-    /// Number of its last change, among all changes.
+    /// Value of the change counter at the last change of the record.
     changed: u64,
 }
 impl HistoryRecord {
@@ -74,7 +74,7 @@ pub(crate) struct HistorySample {
 pub(crate) struct History {
     bin_s: u32,
     records: BTreeMap<u128, HistoryRecord>,
-    /// Order of eviction.
+    /// Bundles by last change; the first is evicted first.
     order: BTreeSet<(u64, u128)>,
     changes: u64,
     /// Reporter of each bundle that this node never had.
@@ -94,7 +94,8 @@ struct HistoryNodes {
     reporters: Reporters<NodeId>,
 }
 impl HistoryNodes {
-    /// Notes a node, reported by another or met (`None`). Without space, a node of the largest reporter is forgotten.
+    /// Records a node that a neighbour reported, or that this node met (`None`). Without space, a node of the largest
+    /// reporter is forgotten.
     fn note(&mut self, now: Instant, node: NodeId, reporter: Option<NodeId>) {
         let known = self.last.contains_key(&node);
         if !known && self.last.len() >= NODES_MAX {
@@ -135,13 +136,13 @@ impl History {
     pub fn others(&self) -> f64 {
         self.nodes.last.len().max(1) as f64
     }
-    /// Notes a meeting with a node.
+    /// Records a meeting with a node.
     pub fn met(&mut self, me: NodeId, now: Instant, node: NodeId) {
         if node != me && node != NodeId::NULL {
             self.nodes.note(now, node, None);
         }
     }
-    /// Notes that this node now has, or no longer has, a bundle.
+    /// Records that this node now has, or no longer has, a bundle.
     pub fn have(&mut self, node: &Node<'_>, held: &Held, has: bool) {
         // The end of a period keeps its beginning; a new copy begins a new period.
         let age = age_s(node, held);
@@ -151,7 +152,8 @@ impl History {
         let made_s = seconds(node.now) - i64::from(age);
         let source = held.bundle.source.node();
         self.learn(node, (held.bundle.id, made_s, source), &[(node.me, had)], None);
-        // Earlier reports may have been false, so this node's own observation replaces them.
+        // This node's own observation replaces earlier reports, which may have been false. Up to 60 s may be
+        // differences of clocks and rounding.
         let wrong = |record: &&mut HistoryRecord| record.source != source || record.made_s.abs_diff(made_s) > 60;
         if let Some(record) = self.records.get_mut(&held.bundle.id).filter(wrong) {
             (record.made_s, record.source) = (made_s, source);
@@ -251,7 +253,8 @@ impl History {
             for _ in 0..count {
                 let (holder, times, said) = (NodeId(numbers.next()?), numbers.next()?, numbers.next()?);
                 let had = Had { from: (times >> 32) as u32, until: times as u32, said: u32::try_from(said).ok()? };
-                // A period that ends before it begins, or was reported before it began, is an error or a lie.
+                // A period that ends before it begins, was reported before it began, or was reported at an age that the
+                // bundle has not reached (with 60 s for differences of clocks and rounding) is an error or a lie.
                 let sense = had.from <= had.until && had.from <= had.said && had.said <= age.saturating_add(60);
                 if sense && holder != node.me && holders.len() < HOLDERS_MAX {
                     holders.push((holder, had));
@@ -264,7 +267,7 @@ impl History {
         Some(())
     }
 
-    /// Recounts all samples, once per step of ages.
+    /// Recounts all samples, unless that was done less than a step of ages ago.
     pub fn count(&mut self, now: Instant) {
         let bin = core::time::Duration::from_secs(u64::from(self.bin_s));
         if self.counted.is_some_and(|counted| now < counted + bin) {
@@ -300,8 +303,8 @@ impl History {
             }
         }
     }
-    /// Samples of the step before this age and of the one after it, and the position between them; beyond the oldest
-    /// step, its samples.
+    /// Samples of the step before this age and of the step after it, and the position between the two, 0 to 1. Beyond
+    /// the oldest step, both are that step's samples.
     pub fn samples(&self, age_s: u32) -> (&[HistorySample], &[HistorySample], f64) {
         let at = |bin: usize| {
             let bin = bin.min(self.samples.len().saturating_sub(1));

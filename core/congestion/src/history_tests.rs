@@ -11,7 +11,7 @@ fn site_at(second: u64) -> ControlSite {
     site.now = Instant(second * 1_000_000_000);
     site
 }
-/// A bundle of node 1, created at second 1,000, that lives for an hour.
+/// A bundle created by node 1 at second 1,000, which lives for an hour.
 fn keep(site: &mut ControlSite) -> Handle {
     site.keep_with(9, 100, |_, new| new.expires = Instant(4_600_000_000_000))
 }
@@ -173,7 +173,8 @@ fn own_observation_beats_reports() {
     let (mut site, mut history) = (site_at(2000), History::new(100));
     let bundle = keep(&mut site);
     let id = site.held(bundle).bundle.id;
-    // The report makes it 500 s old, of another source, and held by as many nodes as are remembered.
+    // The report claims an age of 500 s, another source, and 80 holders, more than the 64 kept from reports; this
+    // node's own observation must win and still find room.
     history.read(&site.node(), TELLER, &says(id as u64, 10..90)).unwrap();
     history.have(&site.node(), site.held(bundle), true);
     let record = &history.records[&id];

@@ -57,7 +57,8 @@ impl IonControl {
         }
     }
 
-    /// Time at which there will be no space for `more` bytes, given contacts and applications.
+    /// Time at which there will be no space for `more` bytes, given contacts and applications; `None` if that is not
+    /// within the horizon.
     fn full(&self, node: &Node<'_>, more: u64, most: u64) -> Option<Instant> {
         let until = node.now + self.horizon;
         let mut flows = node.router.map(|router| router.flows(node, until)).unwrap_or_default();

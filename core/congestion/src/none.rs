@@ -2,7 +2,7 @@
 
 use crate::control::Control;
 
-/// Control with the defaults of [`Control`]: every bundle may enter, none is ever evicted.
+/// Control with the defaults of [`Control`]: every bundle may enter, and no bundle is ever evicted.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NoControl;
 

@@ -25,9 +25,9 @@ pub struct ControlInfo {
     pub name: &'static str,
     /// Description in one sentence.
     pub help: &'static str,
-    /// Its parameters, in order.
+    /// The control's parameters, in order.
     pub params: &'static [Param],
-    /// Whether it needs global knowledge, which only simulators have.
+    /// Whether the control needs global knowledge, which only simulators have.
     pub oracle: bool,
     make: fn(params: &[f64], seed: u64) -> Box<dyn Control>,
 }
@@ -212,7 +212,7 @@ mod tests {
         assert!(worth.is_none_or(|worth| !worth.is_nan()), "{what} is no number");
     }
 
-    /// Runs a node's life, with and without a plan. Returns the most actions requested by one message.
+    /// Runs a node's life, with and without a plan. Returns the largest number of actions requested by one message.
     fn live(control: &mut dyn Control, words: &[Vec<u8>]) -> usize {
         let mut site = ControlSite::new(10_000);
         let (liar, other) = (site.meet(2), site.meet(3));

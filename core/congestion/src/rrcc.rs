@@ -21,16 +21,16 @@ const SAMPLE_MAX: f64 = 1000.0;
 struct RrccCounts {
     drops: u64,
     replications: u64,
-    /// Earlier hops of bundles received: replications elsewhere.
+    /// Hops that received bundles made before the last: replications elsewhere.
     hops: u64,
 }
 
 /// An encounter that is under way.
 #[derive(Default, Debug)]
 struct RrccEncounter {
-    /// Counts that we reported, until the neighbour's report arrives.
+    /// Counts that this node reported, until the neighbour's report arrives.
     told: Option<RrccCounts>,
-    /// Copies that may still be made.
+    /// Number of copies that may still be made.
     budget: u32,
 }
 
@@ -45,7 +45,7 @@ pub struct Rrcc {
     limit: u32,
     encounters: BTreeMap<PeerId, RrccEncounter>,
     seed: u64,
-    /// Evictions so far, which change the random order.
+    /// Number of evictions so far, which changes the random order.
     victims: u64,
 }
 

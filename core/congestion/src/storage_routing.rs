@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use farlink_base::{Param, PeerId};
 use farlink_book::{Action, Actions, EventMask, Held, Identity, Node, Peer, PolicyEvent, Why, numbers, put_number};
 
-/// Most bundles remembered per neighbour, and most neighbours.
+/// Maximum number of bundles remembered per neighbour, and of neighbours.
 const AWAY_MAX: usize = 1024;
-/// Most bundles requested back at once.
+/// Maximum number of bundles requested back at once.
 const ASKED_MAX: usize = 64;
 
 /// Control that migrates bundles to neighbours.

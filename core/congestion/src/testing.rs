@@ -79,7 +79,7 @@ impl ControlSite {
     pub fn keep(&mut self, destination: u64, size: usize) -> Handle {
         self.keep_with(destination, size, |_, _| {})
     }
-    /// Like `keep`, with a change to the bundle before it is held.
+    /// Like `keep`, but `change` edits the bundle before it is held.
     pub fn keep_with(&mut self, to: u64, size: usize, change: impl Fn(&mut BundleMeta, &mut New)) -> Handle {
         let mut meta = bundle(u128::from(self.book.last_number()) + 1, to, size);
         let mut new = new(meta.clone());
@@ -128,7 +128,7 @@ impl ControlSite {
     pub fn fits(&self, control: &dyn Control, size: usize) -> Option<Vec<Handle>> {
         self.victims(control, size, |_, _| {})
     }
-    /// Like `fits`, with a change to the newcomer.
+    /// Like `fits`, but `change` edits the newcomer.
     pub fn victims(
         &self,
         control: &dyn Control,
@@ -141,7 +141,8 @@ impl ControlSite {
         let newcomer = Held::newcomer(New { bundle: Arc::new(meta), ..new });
         self.room(control, &self.node(), &newcomer)
     }
-    /// Evicts as the agent does: the least worth below the newcomer's, in a trial run first.
+    /// Bundles that the agent would evict for a newcomer: those worth least, and less than the newcomer. `None` if the
+    /// newcomer is refused.
     pub fn room(&self, control: &dyn Control, node: &Node<'_>, newcomer: &Held) -> Option<Vec<Handle>> {
         let own = control.admit(node, newcomer).ok()?;
         let (mut victims, mut freed, mut rng) = (Vec::new(), 0, Rng::new(7));

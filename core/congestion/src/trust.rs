@@ -19,7 +19,7 @@ impl Trust {
         max: 3.0,
     };
 
-    /// Trust with a value of [`Trust::PARAM`].
+    /// Creates it from a value of [`Trust::PARAM`].
     pub fn of(param: f64) -> Trust {
         Trust(param as u8)
     }

@@ -4,10 +4,10 @@ use crate::spec::{DirectionSpec, Outages, Spread};
 use alloc::vec::Vec;
 use farlink_base::{Duration, Instant, Rng};
 
-/// Up or down state over time, for queries whose times only move forward.
+/// Up or down state over time. The times of queries must not decrease.
 #[derive(Clone, Debug)]
 pub(crate) struct Availability {
-    /// Windows as `start..end`, adjacent ones joined; `None`: always up.
+    /// Contact windows as `start..end`, in order, with adjacent ones joined; `None` if the link is always up.
     windows: Option<Vec<(u64, u64)>>,
     /// Index of the first window that has not ended.
     current: usize,
@@ -30,12 +30,12 @@ impl Availability {
         Availability { windows, current: 0, outages }
     }
 
-    /// State at `now` (true is up), and the first instant after `now` at which it changes.
+    /// State at `now` (true: up), and the first later instant at which it may change.
     pub fn at(&mut self, now: Instant) -> (bool, Instant) {
         let (window_up, window_change) = self.window_at(now);
         let Some(outages) = &mut self.outages else { return (window_up, Instant(window_change)) };
         if !window_up {
-            // The outage process advances lazily: its state at the window's start is computed then.
+            // The outage process advances only when it is asked: its state is computed once the window has begun.
             return (false, Instant(window_change));
         }
         let (outage_up, outage_change) = outages.at(now);
@@ -45,7 +45,7 @@ impl Availability {
     fn window_at(&mut self, now: Instant) -> (bool, u64) {
         let Some(windows) = &self.windows else { return (true, u64::MAX) };
         while windows.get(self.current).is_some_and(|w| w.1 <= now.0) {
-            // Time only moves forward: no search.
+            // No search is needed, because times do not decrease.
             self.current += 1;
         }
         match windows.get(self.current) {
@@ -81,7 +81,7 @@ impl OutageProcess {
         (self.up, self.until)
     }
 
-    /// Draws a period of at least a microsecond, so that a mean near zero cannot stall the caller.
+    /// Draws the length of a period, ns: at least a microsecond, so that a mean near zero cannot stall the caller.
     fn draw(&mut self, mean: Duration) -> u64 {
         let nanoseconds = match self.outages.spread {
             Spread::Fixed => mean.as_nanos() as f64,
@@ -116,7 +116,7 @@ mod tests {
         let spec = DirectionSpec { outages: Some(outages), ..DirectionSpec::default() };
         let mut availability = Availability::new(&spec, Rng::new(3));
         let (mut now, mut up_time, mut changes) = (Instant(0), 0u64, 0);
-        // 10,000 cycles: the mean of a cycle has a standard error of 1 %.
+        // The mean over 10,000 cycles has a standard error of 1 %.
         while changes < 20_000 {
             let (up, until) = availability.at(now);
             assert!(until > now);

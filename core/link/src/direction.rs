@@ -1,4 +1,4 @@
-//! One direction of a link: the fate of each packet, with its times.
+//! One direction of a link: computes the fate of each packet, and its times.
 
 use crate::availability::Availability;
 use crate::impairment::Impairments;
@@ -13,8 +13,8 @@ use farlink_base::{DataRate, Duration, Instant, Rng};
 pub struct PacketArrival {
     /// Arrival time of the last bit.
     pub at: Instant,
-    /// Whether a bit flipped on the way. The driver flips one; a simulation without bytes drops the packet, as the
-    /// checksums of UDP and TCP would.
+    /// Whether a bit flipped on the way. The driver then flips a bit; a simulation without bytes drops the packet, as
+    /// the checksums of UDP and TCP would.
     pub corrupted: bool,
 }
 
@@ -29,7 +29,7 @@ pub enum PacketFate {
     Dropped(DropReason),
 }
 impl PacketFate {
-    /// Arrivals of the packet: none, one or two.
+    /// Arrivals of the packet: two, one, or none if it is lost.
     pub fn deliveries(&self) -> PacketArrivals {
         match *self {
             PacketFate::Arrives(one) => [Some(one), None].into_iter().flatten(),
@@ -42,17 +42,17 @@ impl PacketFate {
 /// Iterator over the arrivals of one packet.
 pub type PacketArrivals = core::iter::Flatten<core::array::IntoIter<Option<PacketArrival>, 2>>;
 
-/// Seed of one direction of the link with this index: the same in simulator and testbed, so that packet `n` of a
+/// Seed of one direction of the link with this index. Simulator and testbed use the same, so that packet `n` of a
 /// direction meets the same fate in both.
 pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
     seed ^ ((link as u64) * 2 + u64::from(!forward) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// One direction of a link. Times passed to its methods must not decrease.
+/// One direction of a link. The times passed to its methods must not decrease.
 ///
-/// A packet passes, in this order: the contact windows (a down link drops it, but packets in flight arrive), the queue,
-/// the transmitter (which charges IP bytes and the link's overhead), random loss (so that lost packets used their share
-/// of the rate), and the delay.
+/// A packet passes, in this order: the contact windows (a link that is down drops it, but packets in flight arrive),
+/// the queue, the transmitter (which counts IP bytes and the link's overhead), random loss (after the transmitter, so
+/// that lost packets use their share of the rate), and the delay.
 #[derive(Clone, Debug)]
 pub struct LinkDirection {
     pub(crate) spec: DirectionSpec,
@@ -60,15 +60,15 @@ pub struct LinkDirection {
     delay: DelaySchedule,
     pub(crate) availability: Availability,
     pub(crate) impairments: Impairments,
-    /// Latest arrival of packets that keep their order: no later one may be earlier.
+    /// Latest arrival given to a packet that keeps its order; later such packets never arrive before it.
     in_order: Instant,
     last_arrival: Instant,
     pub(crate) statistics: Statistics,
 }
 
 impl LinkDirection {
-    /// Creates an idle direction. All randomness follows from `seed`; use a different one for each direction. Call
-    /// [`DirectionSpec::check`] first: tables out of order give arbitrary times.
+    /// Creates an idle direction. All its randomness follows from `seed`, which must differ between directions. Call
+    /// [`DirectionSpec::check`] first: tables that are out of order give arbitrary times.
     pub fn new(spec: DirectionSpec, seed: u64) -> LinkDirection {
         LinkDirection {
             transmitter: Transmitter::new(&spec),
@@ -82,25 +82,25 @@ impl LinkDirection {
         }
     }
 
-    /// Transmits a packet of `ip_bytes` (payload with UDP or TCP and IP headers) offered at `now`, and returns its
-    /// fate.
+    /// Transmits a packet offered at `now`, and returns its fate. `ip_bytes`: length with the headers of UDP or TCP and
+    /// IP.
     pub fn transmit(&mut self, now: Instant, ip_bytes: u64) -> PacketFate {
         let bytes = ip_bytes + u64::from(self.spec.overhead);
         self.statistics.sent += 1;
         self.statistics.sent_bytes += bytes;
-        // Dropped packets draw no random number: they were never transmitted.
+        // Dropped packets draw no random numbers, because they were never transmitted.
         let left = match self.enqueue(now, bytes) {
             Ok(left) => left,
             Err(reason) => return self.drop_packet(reason, bytes),
         };
-        // Every generator draws once per transmitted packet, lost or not, so that no setting shifts the draws of
+        // Every generator draws once per transmitted packet, lost or not, so that no setting changes the draws for
         // another.
         let lost = self.impairments.lost(&self.spec.loss);
         let bit_error = self.impairments.bit_error(self.spec.bit_error_rate, bytes);
         let arrival = self.arrival(left);
         let corrupted = self.impairments.corrupted(self.spec.corrupt);
         let duplicated = self.impairments.duplicated(self.spec.duplicate);
-        // Random loss is named first where both hit.
+        // If both happen, the reason is random loss.
         if lost || bit_error {
             return self.drop_packet(if lost { DropReason::Loss } else { DropReason::BitError }, bytes);
         }
@@ -116,8 +116,8 @@ impl LinkDirection {
         }
     }
 
-    /// Transmits every wire packet of a super-packet (segmentation offload), in order: loss, rate and queue apply to
-    /// wire packets only.
+    /// Transmits every wire packet of a super-packet (segmentation offload), in order, because loss, rate and queue
+    /// apply to wire packets. `out` receives the fate of each.
     pub fn transmit_segments(
         &mut self,
         now: Instant,
@@ -134,13 +134,13 @@ impl LinkDirection {
         self.availability.at(now).0
     }
 
-    /// First instant after `now` at which [`LinkDirection::is_up`] may change, for raising and lowering a carrier;
-    /// [`Instant::MAX`] for never.
+    /// First instant after `now` at which [`LinkDirection::is_up`] may change, so that a driver can raise or lower a
+    /// carrier; [`Instant::MAX`] if it never changes.
     pub fn next_change(&mut self, now: Instant) -> Instant {
         self.availability.at(now).1
     }
 
-    /// Rate at `now`; `None`: unlimited.
+    /// Transmission rate at `now`; `None` if unlimited.
     pub fn rate(&self, now: Instant) -> Option<DataRate> {
         self.transmitter.rate.at(now).map(DataRate)
     }
@@ -150,19 +150,19 @@ impl LinkDirection {
         Duration::from_nanos(self.delay.at(now))
     }
 
-    /// Bytes waiting for transmission at `now`, including the packet being transmitted.
+    /// Bytes that wait for transmission at `now`, including the packet under transmission.
     pub fn queued_bytes(&mut self, now: Instant) -> u64 {
         self.transmitter.queued_bytes(now)
     }
 
-    /// Time at which the queue is empty.
+    /// Time at which the queue is empty, if nothing is added.
     pub fn drained_at(&self) -> Instant {
         self.transmitter.free
     }
 
-    /// Runs `work` with a transmitter that several directions share, instead of this direction's own. Rate and queue
-    /// are then the shared ones; windows, losses, delay and counters remain its own. The times given to all directions
-    /// that share it must not decrease.
+    /// Runs `work` with a transmitter that several directions share, in place of this direction's own. Rate and queue
+    /// are then the shared ones; windows, losses, delay and counters are this direction's. The times given to all
+    /// directions that share the transmitter must not decrease.
     pub fn with_transmitter<T>(&mut self, shared: &mut Transmitter, work: impl FnOnce(&mut LinkDirection) -> T) -> T {
         core::mem::swap(&mut self.transmitter, shared);
         let result = work(self);
@@ -170,7 +170,7 @@ impl LinkDirection {
         result
     }
 
-    /// Latest arrival of any packet so far; a carrier may be lowered from then on.
+    /// Latest arrival of any packet transmitted so far, lost ones included; a carrier may be lowered from then on.
     pub fn last_arrival(&self) -> Instant {
         self.last_arrival
     }
@@ -185,7 +185,7 @@ impl LinkDirection {
         &self.spec
     }
 
-    /// Queues a packet; returns the departure of its last bit, or the reason for dropping it.
+    /// Queues a packet; returns the time at which its last bit leaves, or the reason for dropping it.
     fn enqueue(&mut self, now: Instant, bytes: u64) -> Result<Instant, DropReason> {
         let (up, until) = self.availability.at(now);
         if !up {
@@ -197,7 +197,7 @@ impl LinkDirection {
         Ok(end)
     }
 
-    /// Arrival of a packet that left at `left`, with jitter and detour.
+    /// Time at which a packet that left at `left` arrives, with jitter and detour.
     pub(crate) fn arrival(&mut self, left: Instant) -> Instant {
         let jitter = self.impairments.jitter(&self.spec.jitter);
         let detour = self.impairments.detour(&self.spec);
@@ -206,7 +206,7 @@ impl LinkDirection {
             self.statistics.reordered += 1;
             at = Instant(at.0.saturating_add(gap));
         } else if !self.spec.jitter.is_some_and(|jitter| jitter.reorders) {
-            // Jitter without reordering: a packet waits behind its predecessor.
+            // Without reordering, a packet waits behind its predecessor.
             at = at.max(self.in_order);
             self.in_order = at;
         }
@@ -275,7 +275,7 @@ mod tests {
     fn window_end_drops_unsent_packets() {
         let windows = Vec::from([ContactWindow::new(Instant(10 * MS), Instant(20 * MS))]);
         let mut link = LinkDirection::new(DirectionSpec { windows: Some(windows), ..megabit(1000) }, 1);
-        // Five packets: before the window, within it, up to its very end, one that no longer fits, and after it.
+        // Five packets: before the window, within it, up to its very end, too long for its rest, and after it.
         let packets = [(9 * MS, 125), (10 * MS, 1125), (11 * MS, 125), (12 * MS, 125), (20 * MS, 125)];
         let got = arrivals(&mut link, packets);
         assert_eq!(got, [None, Some(1019 * MS), Some(1020 * MS), None, None]);
@@ -304,7 +304,8 @@ mod tests {
             let mut link = LinkDirection::new(DirectionSpec { jitter: Some(jitter), ..megabit(50) }, 1);
             let got: Vec<_> = arrivals(&mut link, (0..1000).map(|n| (n * 2 * MS, 125))).into_iter().flatten().collect();
             assert_eq!(got.is_sorted(), want == 0);
-            // 50 ms of delay, 1 ms of transmission, up to 20 ms of jitter, and as much of waiting behind others.
+            // 50 ms of delay, 1 ms of transmission, up to 20 ms of jitter, and up to 20 ms of waiting behind other
+            // packets.
             assert!(got.iter().zip(0..).all(|(a, n)| (51 * MS..=91 * MS).contains(&(a - n * 2 * MS))));
         }
     }

@@ -1,10 +1,10 @@
 //! Random impairments of packets. Each kind draws from its own generator, once per transmitted packet, so that packet
-//! `n` meets the same fate whatever the other settings are.
+//! `n` meets the same fate whatever the settings of other kinds are.
 
 use crate::spec::{DirectionSpec, Jitter, JitterShape, Loss};
 use farlink_base::Rng;
 
-/// Random generators of one direction, by [`Rng::stream`] number.
+/// Random generators of one direction; each has its own [`Rng::stream`] number.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
     loss: Rng,
@@ -17,7 +17,7 @@ pub(crate) struct Impairments {
 }
 
 impl Impairments {
-    /// Stream number of the outage process; the others follow.
+    /// Stream number of the outage process; the numbers of the impairments follow.
     pub const OUTAGES: u64 = 0;
 
     pub fn new(seed: u64) -> Impairments {
@@ -39,26 +39,25 @@ impl Impairments {
             Loss::Bernoulli(probability) => self.loss.chance(probability),
             Loss::GilbertElliott { p, r, bad, good } => {
                 let flip = if self.bad_state { r } else { p };
-                // The state steps before the packet is judged: both draws come from one generator, always two per
-                // packet.
+                // The state changes before the loss is drawn. Both draws come from one generator, two for each packet.
                 self.bad_state ^= self.loss.chance(flip);
                 self.loss.chance(if self.bad_state { bad } else { good })
             }
         }
     }
 
-    /// Whether any bit of the packet is wrong, with probability 1 - (1 - rate)^bits.
+    /// Draws whether any bit of the packet is wrong; the probability is 1 - (1 - rate)^bits.
     pub fn bit_error(&mut self, rate: f64, bytes: u64) -> bool {
-        // expm1 and log1p keep the precision that 1 - (1 - 1e-12)^n would lose.
+        // `expm1` and `log1p` keep the precision that 1 - (1 - 1e-12)^n would lose.
         rate > 0.0 && self.bit_error.chance(-libm::expm1(bytes as f64 * 8.0 * libm::log1p(-rate)))
     }
 
-    /// Draws the extra delay, ns.
+    /// Draws the extra delay of a packet, ns.
     pub fn jitter(&mut self, jitter: &Option<Jitter>) -> u64 {
         let Some(jitter) = jitter else { return 0 };
         let share = match jitter.shape {
             JitterShape::Uniform => self.jitter.unit(),
-            // Three standard deviations to either side fill the range.
+            // The range is three standard deviations to either side.
             JitterShape::Normal => (0.5 + self.normal() / 6.0).clamp(0.0, 1.0),
         };
         (share * jitter.most.as_nanos() as f64) as u64
@@ -70,7 +69,7 @@ impl Impairments {
         libm::sqrt(-2.0 * libm::log(u)) * libm::cos(2.0 * core::f64::consts::PI * v)
     }
 
-    /// Draws the delay of a detour, ns; `None` if the packet takes none.
+    /// Draws the extra delay of a detour, ns; `None` if the packet takes no detour.
     pub fn detour(&mut self, spec: &DirectionSpec) -> Option<u64> {
         let reorder = spec.reorder?;
         self.reorder.chance(reorder.probability).then_some(reorder.gap.as_nanos() as u64)
@@ -95,7 +94,7 @@ mod tests {
         let loss = Loss::GilbertElliott { p: 0.01, r: 0.1, bad: 1.0, good: 0.0 };
         let mut impairments = Impairments::new(5);
         let (mut lost, mut bursts, mut before) = (0u32, 0u32, false);
-        // About 3,600 bursts, enough for the bounds below.
+        // About 3,600 bursts, enough for the tolerances below.
         const N: u32 = 400_000;
         for _ in 0..N {
             let now = impairments.lost(&loss);

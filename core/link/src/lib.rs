@@ -1,8 +1,8 @@
 //! Link model of simulator and testbed: rate, delay, loss, queue and contact windows of a space link as a state
-//! machine, and a reliable byte stream over such a link for simulations.
+//! machine; and, for simulations, a reliable byte stream over such a link.
 //!
-//! It contains no packets, no sockets and no clock: the driver asks for the fate of a packet and keeps the packet until
-//! its arrival; the model never looks inside. Read [`LinkDirection`] and [`DirectionSpec`] first, then
+//! The model contains no packets, no sockets and no clock, and never looks inside a packet: the driver asks for the
+//! fate of a packet and keeps it until its arrival. Read [`LinkDirection`] and [`DirectionSpec`] first, then
 //! [`stream::StreamEnd`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,5 +34,5 @@ pub use spec::{
 pub use statistics::{DropReason, Statistics};
 pub use transmitter::Transmitter;
 
-/// IPv4 and UDP headers of one datagram, bytes, which a driver adds to the payload's length.
+/// Length of the IPv4 and UDP headers of a datagram, bytes; a driver adds it to the length of the payload.
 pub const UDP_IPV4_HEADERS: u64 = 28;

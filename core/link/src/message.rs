@@ -1,44 +1,45 @@
-//! Transmission of whole messages over a direction, for simulations without packets: one at a time, cut off when the
-//! link goes down.
+//! Transmission of whole messages over a direction, for simulations without packets. One message is transmitted at a
+//! time; it is cut off when the link goes down.
 
 use crate::direction::LinkDirection;
 use crate::statistics::DropReason;
 use farlink_base::Instant;
 
-/// Message under transmission.
+/// A message under transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
     began: Instant,
     wire_bytes: u64,
     whole: bool,
-    /// Time to end it: its last bit is sent, or the link goes down.
+    /// Time at which the driver must end it: its last bit is sent, or the link goes down.
     pub until: Instant,
 }
 
 /// Fate of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageFate {
-    /// Sent completely; with the arrival time of its last bit.
+    /// Sent completely; its last bit arrives at this time.
     Arrives(Instant),
-    /// Sent completely and lost on the way.
+    /// Sent completely, but lost on the way.
     Lost,
-    /// Stopped before its last bit was sent; no part is usable.
+    /// Stopped before its last bit was sent; no part of it is usable.
     CutOff,
 }
 
 impl Transmission {
-    /// Whether its last bit was sent by `now`.
+    /// Whether the last bit was sent by `now`.
     pub fn is_out(&self, now: Instant) -> bool {
         self.whole && now >= self.until
     }
 }
 
 impl LinkDirection {
-    /// Starts to transmit a message of `wire_bytes` at `now`; the caller adds headers and overhead. Counts messages
-    /// where [`LinkDirection::transmit`] counts packets.
+    /// Starts to transmit a message of `wire_bytes` at `now`; the caller has added headers and overhead. The counters
+    /// count messages where [`LinkDirection::transmit`] counts packets.
     ///
     /// # Errors
-    /// The link is down, or transmits another message.
+    /// [`DropReason::Down`] if the link is down or its rate stays 0; [`DropReason::QueueFull`] if it transmits another
+    /// message.
     pub fn begin_message(&mut self, now: Instant, wire_bytes: u64) -> Result<Transmission, DropReason> {
         let (up, window_end) = self.availability.at(now);
         if up && self.transmitter.free > now {
@@ -46,7 +47,7 @@ impl LinkDirection {
         }
         let end = self.transmitter.rate.finish(now, wire_bytes);
         let until = end.min(window_end);
-        // Rate 0 for ever: the message would never end.
+        // At a rate that stays 0 the message would never end.
         if !up || until == Instant::MAX {
             return Err(DropReason::Down);
         }
@@ -56,8 +57,8 @@ impl LinkDirection {
         Ok(Transmission { began: now, wire_bytes, whole: end <= window_end, until })
     }
 
-    /// Ends a transmission: on time, or earlier, which cuts it off. The transmitter is then free. With `losses`,
-    /// messages are lost like packets.
+    /// Ends a transmission: on time, or earlier, which cuts it off. The transmitter is then free. With `losses`, random
+    /// loss and bit errors apply to messages as to packets.
     pub fn end_message(&mut self, now: Instant, transmission: Transmission, losses: bool) -> MessageFate {
         let Transmission { began, wire_bytes, whole, until } = transmission;
         let left = now.min(until);
@@ -77,24 +78,24 @@ impl LinkDirection {
         MessageFate::Arrives(at)
     }
 
-    /// Suspends an unfinished transmission and returns the bytes left for a later one. Sent bytes count as delivered at
-    /// once, the message only when its last bit is sent.
+    /// Suspends an unfinished transmission, and returns the number of bytes left for a later one. The bytes sent count
+    /// as delivered at once; the message counts only when its last bit was sent.
     pub fn suspend_message(&mut self, now: Instant, transmission: Transmission) -> u64 {
         let Transmission { began, wire_bytes, until, .. } = transmission;
         let left = now.min(until);
         self.transmitter.free = left;
-        // At least one byte stays: a complete transmission is ended, not suspended.
+        // At least one byte is left, because a complete transmission is ended, not suspended.
         let out = self.transmitter.rate.out_by(began, left).min(wire_bytes.saturating_sub(1));
         let counted = &mut self.statistics;
         counted.busy += left - began;
-        // Counted again when the rest begins.
+        // Counted again when the transmission of the rest begins.
         counted.sent -= 1;
         counted.sent_bytes -= wire_bytes - out;
         counted.delivered_bytes += out;
         wire_bytes - out
     }
 
-    /// Draws the loss of a message that was sent completely. Every generator draws once per message, lost or not.
+    /// Draws the loss of a message that was sent completely. Every generator draws once per such message, lost or not.
     fn message_loss(&mut self, bytes: u64) -> Option<DropReason> {
         let lost = self.impairments.lost(&self.spec.loss).then_some(DropReason::Loss);
         let wrong = self.impairments.bit_error(self.spec.bit_error_rate, bytes).then_some(DropReason::BitError);
@@ -118,7 +119,7 @@ mod tests {
         LinkDirection::new(DirectionSpec { windows, ..spec }, 1)
     }
 
-    /// Sends a message on time; returns when it ends, and its fate.
+    /// Sends a message to its end; returns the time of the end, ms, and the message's fate.
     fn send(link: &mut LinkDirection, at: u64, bytes: u64) -> Result<(u64, MessageFate), DropReason> {
         let transmission = link.begin_message(Instant(at * MS), bytes)?;
         Ok((transmission.until.0 / MS, link.end_message(transmission.until, transmission, true)))
@@ -138,7 +139,7 @@ mod tests {
     fn window_end_cuts_off_message() {
         let mut link = link(&[(10, 20), (30, 40)]);
         assert_eq!(send(&mut link, 0, 1), Err(DropReason::Down));
-        // 8 Mbit/s are 1,000 B per ms: 10,001 B do not fit 10 ms.
+        // 8 Mbit/s are 1,000 B per ms, so 10,001 B do not fit into 10 ms.
         assert_eq!(send(&mut link, 10, 10_001), Ok((20, MessageFate::CutOff)));
         assert_eq!(send(&mut link, 30, 10_000), Ok((40, MessageFate::Arrives(Instant(140 * MS)))));
         assert_eq!(link.statistics().dropped_by(DropReason::WindowEnd), 1);
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn message_losses_are_optional() {
-        // 10,000 messages at 20 %: the standard deviation is 40.
+        // Of 10,000 messages with a loss of 20 %, the standard deviation is 40.
         let spec = DirectionSpec { loss: Loss::Bernoulli(0.2), ..DirectionSpec::default() };
         let arrived = |losses: bool| {
             let mut link = LinkDirection::new(spec.clone(), 5);

@@ -1,4 +1,4 @@
-//! Link presets, with the source of every number. Forward is towards the spacecraft.
+//! Link presets, with the source of every number. Forward means towards the spacecraft.
 
 use crate::spec::{Delay, DirectionSpec, LinkSpec, Loss, Rate};
 use farlink_base::{DataRate, Duration};
@@ -15,10 +15,10 @@ pub const PRESETS: [(&str, &str); 5] = [
 const KILOBIT: u64 = 1000;
 const MEGABIT: u64 = 1_000_000;
 
-/// Ethernet overhead per IP packet, bytes: preamble, header, check sequence, gap.
+/// Ethernet overhead per IP packet, bytes: preamble, header, check sequence and gap.
 const ETHERNET: u32 = 38;
-/// CCSDS AOS overhead per IP packet, bytes, roughly: encapsulation packet header (CCSDS 133.1) 8, and its share of
-/// transfer frame header, trailer and sync marker (CCSDS 732.0, 131.0) 16.
+/// CCSDS AOS overhead per IP packet, bytes, roughly: 8 for the header of the encapsulation packet (CCSDS 133.1), 16 for
+/// its share of the transfer frame's header, trailer and sync marker (CCSDS 732.0, 131.0).
 const CCSDS_AOS: u32 = 24;
 
 impl LinkSpec {

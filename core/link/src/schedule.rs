@@ -1,4 +1,4 @@
-//! Rate and delay over time: the rate changes in steps, the delay along straight lines.
+//! Rate and delay over time: the rate changes in steps, the delay along straight lines between points.
 
 use crate::spec::{ContactWindow, Delay, DirectionSpec, Rate};
 use alloc::vec::Vec;
@@ -10,11 +10,11 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Rate in steps: (from, bits per second; `None` is unlimited). The first step is at 0.
+/// Rate in steps, as (first instant, bits per second), with `None` for an unlimited rate. The first step is at 0.
 #[derive(Clone, Debug)]
 pub(crate) struct RateSchedule {
     steps: Vec<(u64, Option<u64>)>,
-    /// Step in force at the last query; time only moves forward.
+    /// Index of the step that held at the last query of [`Self::finish`].
     current: usize,
 }
 
@@ -26,11 +26,11 @@ impl RateSchedule {
             Rate::Steps(steps) => steps.iter().map(|(at, rate)| (nanoseconds(*at), Some(rate.0))).collect(),
         };
         if own.first().is_none_or(|first| first.0 > 0) {
-            // Before the first step nothing is sent.
+            // Nothing is sent before the first step.
             own.insert(0, (0, Some(0)));
         }
         let windows: Vec<&ContactWindow> = spec.windows.iter().flatten().filter(|w| w.rate.is_some()).collect();
-        // The rate can change at its own steps and at the edges of windows.
+        // The rate can change at the direction's own steps, and at the edges of windows.
         let mut times: Vec<u64> = own.iter().map(|s| s.0).collect();
         times.extend(windows.iter().flat_map(|w| [w.start.0, w.end.0]));
         times.sort_unstable();
@@ -38,7 +38,7 @@ impl RateSchedule {
         let mut steps: Vec<(u64, Option<u64>)> = Vec::with_capacity(times.len());
         for at in times {
             let base = own.iter().rev().find(|s| s.0 <= at).and_then(|s| s.1);
-            // Windows are sorted and disjoint: the last one that began decides.
+            // Windows are sorted and disjoint, so the last one that began decides.
             let begun = windows.partition_point(|w| w.start.0 <= at);
             let inside = begun.checked_sub(1).map(|i| windows[i]).filter(|w| at < w.end.0);
             let rate = inside.map_or(base, |w| w.rate.map(|r| r.0));
@@ -49,20 +49,20 @@ impl RateSchedule {
         RateSchedule { steps, current: 0 }
     }
 
-    /// Rate at `at`, bits per second; `None`: unlimited.
+    /// Rate at `at`, bits per second; `None` if unlimited.
     pub fn at(&self, at: Instant) -> Option<u64> {
         let index = self.steps.partition_point(|s| s.0 <= at.0);
         self.steps[index.saturating_sub(1)].1
     }
 
-    /// End of a transmission of `bytes` that begins at `start`, rounded up to a nanosecond; [`Instant::MAX`] for never.
-    /// `start` must not decrease from call to call.
+    /// End of a transmission of `bytes` that begins at `start`, rounded up to a nanosecond; [`Instant::MAX`] if it
+    /// never ends. `start` must not decrease from call to call.
     pub fn finish(&mut self, start: Instant, bytes: u64) -> Instant {
         while self.steps.get(self.current + 1).is_some_and(|next| next.0 <= start.0) {
             self.current += 1;
         }
         let mut at = start.0;
-        // Count in bit-nanoseconds, so that a change of rate within a packet loses nothing.
+        // Count in bit-nanoseconds, so that a change of rate within a packet loses no fraction.
         let mut left = u128::from(bytes) * 8 * NANOSECONDS;
         for (index, (_, rate)) in self.steps.iter().enumerate().skip(self.current) {
             let Some(rate) = rate else { return Instant(at) };
@@ -80,7 +80,8 @@ impl RateSchedule {
         Instant::MAX
     }
 
-    /// Whole bytes sent by `end` of a transmission that began at `start`; all bytes if the rate is unlimited.
+    /// Number of whole bytes that a transmission which began at `start` has sent by `end`; `u64::MAX` if the rate is
+    /// unlimited.
     pub fn out_by(&self, start: Instant, end: Instant) -> u64 {
         let (mut at, mut out) = (start.0, 0u128);
         while at < end.0 {
@@ -94,7 +95,7 @@ impl RateSchedule {
     }
 }
 
-/// Delay by linear interpolation between points, with windows that override it.
+/// Delay, interpolated linearly between points, except in windows that have their own.
 #[derive(Clone, Debug)]
 pub(crate) struct DelaySchedule {
     points: Vec<(u64, u64)>,
@@ -115,7 +116,7 @@ impl DelaySchedule {
     /// One-way delay of a packet that leaves at `at`, ns.
     pub fn at(&self, at: Instant) -> u64 {
         if !self.windows.is_empty() {
-            // `<=`: the last bit of a window leaves at its end and still belongs to it.
+            // Includes the window's end, because the last bit of a window leaves then and still belongs to it.
             let begun = self.windows.partition_point(|w| w.0 <= at.0);
             if let Some(window) = begun.checked_sub(1).map(|i| self.windows[i]).filter(|w| at.0 <= w.1) {
                 return window.2;
@@ -124,7 +125,7 @@ impl DelaySchedule {
         let after = self.points.partition_point(|p| p.0 <= at.0);
         match (after.checked_sub(1).and_then(|i| self.points.get(i)), self.points.get(after)) {
             (Some(a), Some(b)) => {
-                // Signed and wide: delays may fall, and the product of two times exceeds 64 bits.
+                // Signed, because delays may fall; 128 bits, because the product of two times exceeds 64.
                 let (span, into) = (i128::from(b.0 - a.0), i128::from(at.0 - a.0));
                 let change = i128::from(b.1) - i128::from(a.1);
                 (i128::from(a.1) + change * into / span) as u64
@@ -196,7 +197,7 @@ mod tests {
         let delay =
             DelaySchedule::new(&DirectionSpec { delay: Delay::Table(points.into()), ..DirectionSpec::default() });
         let at = [0, 10, 15, 20, 24, 30, 99].map(|s| delay.at(Instant(s * S)));
-        // Outside the table the first and the last value hold.
+        // Outside the table its first and its last value hold.
         assert_eq!(at, [100, 100, 150, 200, 140, 50, 50]);
     }
 }

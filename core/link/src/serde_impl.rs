@@ -1,5 +1,5 @@
-//! Serde support for link specifications: a table of the keys and texts of [`DirectionSpec::set`]. Unknown keys are
-//! errors that list the known ones.
+//! Serde support for link specifications: a table with the keys and texts of [`DirectionSpec::set`]. An unknown key is
+//! an error that lists the known ones.
 
 use crate::spec::{DirectionSpec, LinkSpec};
 use alloc::string::{String, ToString};
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for DirectionSpec {
                     let value: Text = map.next_value()?;
                     spec.set(&key, &value.0).map_err(A::Error::custom)?;
                 }
-                // Tables and windows are checked once all keys are known.
+                // Tables and windows can be checked only when all keys are known.
                 spec.check("").map_err(A::Error::custom)?;
                 Ok(spec)
             }
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for DirectionSpec {
     }
 }
 
-/// Value of a key: text, or a plain number (a probability without a unit).
+/// Value of a key: text with a unit, or a plain number (a probability).
 struct Text(String);
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Serialized form of a [`LinkSpec`]: `{ forward = {..}, reverse = {..} }`.
+/// Serialized form of a [`LinkSpec`]: `{ forward = {..}, reverse = {..} }`, each optional.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LinkTable {

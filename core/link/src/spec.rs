@@ -1,4 +1,4 @@
-//! Specification of a link as plain data. Times count from the driver's origin.
+//! Specification of a link as plain data. Times count from the driver's origin of time.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,12 +8,12 @@ use farlink_base::{ConfigError, DataRate, DataVolume, Duration, Instant, format_
 /// Transmission rate.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Rate {
-    /// Unlimited: no serialization time and no queue.
+    /// Unlimited rate: transmission takes no time, and nothing queues.
     #[default]
     Unlimited,
     /// Constant rate.
     Constant(DataRate),
-    /// Rate from each time on; 0 before the first.
+    /// Rates, each from a time on; before the first time the rate is 0.
     Steps(Vec<(Duration, DataRate)>),
 }
 
@@ -22,7 +22,7 @@ pub enum Rate {
 pub enum Delay {
     /// Constant delay.
     Constant(Duration),
-    /// Linear interpolation between points (time, delay); the first and last value hold outside.
+    /// Linear interpolation between points (time, delay); before the first and after the last point, their values hold.
     Table(Vec<(Duration, Duration)>),
 }
 impl Default for Delay {
@@ -36,22 +36,23 @@ impl Default for Delay {
 pub enum JitterShape {
     /// Uniform over the range.
     Uniform,
-    /// Normal around the middle; the range is six standard deviations wide and truncates both tails.
+    /// Normal around the middle of the range, which is six standard deviations wide; values outside are moved to its
+    /// ends.
     Normal,
 }
 
-/// Random delay on top of the one-way delay, which stays the minimum (the speed of light).
+/// Random delay in addition to the one-way delay, which stays the minimum (the speed of light).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Jitter {
     /// Maximum of the extra delay.
     pub most: Duration,
     /// Distribution within `0..=most`.
     pub shape: JitterShape,
-    /// Whether jitter may reorder packets; otherwise a packet waits behind its predecessor.
+    /// Whether jitter may reorder packets. Otherwise a packet waits behind its predecessor.
     pub reorders: bool,
 }
 
-/// Random loss of whole packets, which use their share of the rate.
+/// Random loss of whole packets. Lost packets use their share of the rate.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Loss {
     /// No loss.
@@ -59,12 +60,12 @@ pub enum Loss {
     None,
     /// Independent loss of each packet with this probability.
     Bernoulli(f64),
-    /// Loss in bursts: two states (Gilbert 1960, Elliott 1963), stepped once per packet. The mean burst is `1/r`
-    /// packets, the share of bad time `p/(p+r)`.
+    /// Loss in bursts: two states (Gilbert 1960, Elliott 1963), of which the next is drawn for each packet. A bad
+    /// period lasts `1/r` packets on average, and `p/(p+r)` of the time is bad.
     GilbertElliott {
-        /// Probability to enter the bad state, per packet.
+        /// Probability per packet to enter the bad state.
         p: f64,
-        /// Probability to leave the bad state, per packet.
+        /// Probability per packet to leave the bad state.
         r: f64,
         /// Loss probability in the bad state (1-h in the literature).
         bad: f64,
@@ -73,10 +74,10 @@ pub enum Loss {
     },
 }
 
-/// Random detours, after which a packet arrives behind those sent within `gap` after it.
+/// Random detours: a packet that takes one arrives behind packets sent up to `gap` after it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reorder {
-    /// Probability of a detour, per packet.
+    /// Probability per packet of a detour.
     pub probability: f64,
     /// Extra delay of a detour.
     pub gap: Duration,
@@ -102,16 +103,16 @@ pub struct Outages {
     pub spread: Spread,
 }
 
-/// Contact window: interval in which the link may transmit.
+/// Contact window: an interval in which the link may transmit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ContactWindow {
     /// First instant of the window.
     pub start: Instant,
     /// First instant after the window.
     pub end: Instant,
-    /// Rate during the window, instead of the direction's own.
+    /// Rate during the window; `None`: the direction's own rate.
     pub rate: Option<DataRate>,
-    /// One-way delay during the window, instead of the direction's own.
+    /// One-way delay during the window; `None`: the direction's own delay.
     pub delay: Option<Duration>,
 }
 impl ContactWindow {
@@ -121,7 +122,7 @@ impl ContactWindow {
     }
 }
 
-/// Specification of one direction. The default is a perfect wire.
+/// Specification of one direction. The default is a perfect wire: unlimited rate, no delay, no impairments.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DirectionSpec {
     /// Transmission rate.
@@ -132,7 +133,7 @@ pub struct DirectionSpec {
     pub jitter: Option<Jitter>,
     /// Random loss of packets.
     pub loss: Loss,
-    /// Bit error probability. One wrong bit loses the packet, so long packets are lost more often.
+    /// Probability that a bit is wrong. One wrong bit loses the packet, so long packets are lost more often.
     pub bit_error_rate: f64,
     /// Probability that a packet arrives twice.
     pub duplicate: f64,
@@ -140,11 +141,11 @@ pub struct DirectionSpec {
     pub reorder: Option<Reorder>,
     /// Probability that a packet arrives with a flipped bit that the link did not detect.
     pub corrupt: f64,
-    /// Queue limit; derived from rate and delay if absent.
+    /// Queue limit; `None`: derived from rate and delay ([`DirectionSpec::queue_bytes`]).
     pub queue: Option<DataVolume>,
     /// Overhead per packet beyond its IP length, bytes: frame headers, coding, sync markers.
     pub overhead: u32,
-    /// Contact windows; if absent, the link is always up.
+    /// Contact windows, in order and disjoint; `None`: the link is always up.
     pub windows: Option<Vec<ContactWindow>>,
     /// Random outages inside the windows.
     pub outages: Option<Outages>,
@@ -156,9 +157,9 @@ impl DirectionSpec {
         DirectionSpec { rate: Rate::Constant(rate), delay: Delay::Constant(delay), ..DirectionSpec::default() }
     }
 
-    /// Queue limit, bytes: as given, or a round trip at the highest rate, but at least 100 ms and at most 1 s of it (a
-    /// modem buffers neither nothing nor the 40 minutes of a round trip to Mars), and at least 256 KiB, four of the
-    /// largest offloaded packets.
+    /// Queue limit, bytes: as given; otherwise the data of a round trip at the highest rate. Then the time is at least
+    /// 100 ms and at most 1 s (a modem buffers neither nothing nor the 40 minutes of a round trip to Mars), and the
+    /// limit at least 256 KiB, which are four of the largest offloaded packets. No limit at an unlimited rate.
     pub fn queue_bytes(&self) -> u64 {
         if let Some(queue) = self.queue {
             return queue.bytes();
@@ -176,18 +177,19 @@ impl DirectionSpec {
         rate.volume_in(time).max(256 * 1024)
     }
 
-    /// Longest possible one-way delay, without jitter and detours.
+    /// Longest one-way delay, without jitter and detours; at most 10 years.
     pub fn longest_delay(&self) -> Duration {
         let own = match &self.delay {
             Delay::Constant(delay) => *delay,
             Delay::Table(points) => points.iter().map(|(_, delay)| *delay).max().unwrap_or_default(),
         };
         let windows = self.windows.iter().flatten().filter_map(|w| w.delay).max().unwrap_or_default();
-        // Clamped to 10 years: a larger value in a file must not overflow the sums made of it.
+        // Limited to 10 years, so that a larger value in a file cannot overflow the sums made of it.
         own.max(windows).min(Duration::from_secs(315_360_000))
     }
 
-    /// Checks the rules that types cannot express: probabilities, order of tables, overlapping windows.
+    /// Checks the rules that types cannot express: probabilities, order of tables, overlapping windows. `path` precedes
+    /// the key in an error.
     pub fn check(&self, path: &str) -> Result<(), ConfigError> {
         let error = |key: &str, expected: String, hint: &str| {
             Err(ConfigError { path: format!("{path}{key}"), expected, hint: hint.into() })
@@ -204,7 +206,7 @@ impl DirectionSpec {
             Loss::GilbertElliott { p, r, bad, good } => probabilities.extend([p, r, bad, good].map(|v| ("loss", v))),
         }
         for (key, value) in probabilities {
-            // NaN is in no range and is refused here.
+            // NaN is in no range, so it is refused here, too.
             if !(0.0..=1.0).contains(&value) {
                 return error(key, format!("a probability, not {value}"), "write \"1 %\" or a number from 0 to 1");
             }
@@ -244,7 +246,7 @@ impl DirectionSpec {
 /// Specification of both directions of a link.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkSpec {
-    /// Direction from the first end to the second: towards the spacecraft in the presets.
+    /// Direction from the first end to the second; in the presets, towards the spacecraft.
     pub forward: DirectionSpec,
     /// Direction from the second end to the first.
     pub reverse: DirectionSpec,
@@ -255,7 +257,7 @@ impl LinkSpec {
     pub fn symmetric(direction: DirectionSpec) -> LinkSpec {
         LinkSpec { forward: direction.clone(), reverse: direction }
     }
-    /// Checks both directions; errors name the key.
+    /// Checks both directions. An error names the key, with `path` before it.
     pub fn check(&self, path: &str) -> Result<(), ConfigError> {
         self.forward.check(&format!("{path}forward."))?;
         self.reverse.check(&format!("{path}reverse."))

@@ -5,9 +5,9 @@ use farlink_base::Duration;
 /// Reason for dropping a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DropReason {
-    /// The link was down (outside windows, or an outage).
+    /// The link was down, because of the time or a random outage.
     Down,
-    /// Its transmission would have ended after the link went down.
+    /// The packet's transmission would have ended after the link went down, or never.
     WindowEnd,
     /// The queue limit was exceeded.
     QueueFull,
@@ -40,7 +40,7 @@ pub struct Statistics {
     /// Packets offered by the driver.
     pub sent: u64,
     pub sent_bytes: u64,
-    /// Packets that arrived or will arrive; a duplicated one counts once.
+    /// Packets that arrived or will arrive; one that arrives twice counts once.
     pub delivered: u64,
     pub delivered_bytes: u64,
     /// Packets dropped, by reason in the order of [`DropReason::ALL`].
@@ -48,16 +48,16 @@ pub struct Statistics {
     pub dropped_bytes: u64,
     /// Packets that arrived twice.
     pub duplicated: u64,
-    /// Packets that took a detour.
+    /// Packets that took a detour, lost ones included.
     pub reordered: u64,
-    /// Packets that arrived with a flipped bit.
+    /// Packets that arrive with a flipped bit.
     pub corrupted: u64,
-    /// Maximum of the bytes waiting for transmission.
+    /// Largest number of bytes that waited for transmission.
     pub queue_peak: u64,
-    /// Total transmission time.
+    /// Time spent transmitting.
     pub busy: Duration,
 }
-/// Adds the counters of another direction; the queue peak is the larger one.
+/// Adds the counters of another direction; as queue peak, the larger one is kept.
 impl core::ops::AddAssign for Statistics {
     fn add_assign(&mut self, other: Statistics) {
         self.sent += other.sent;
@@ -74,11 +74,11 @@ impl core::ops::AddAssign for Statistics {
     }
 }
 impl Statistics {
-    /// Packets dropped for one reason.
+    /// Number of packets dropped for one reason.
     pub fn dropped_by(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
     }
-    /// Packets dropped for any reason.
+    /// Number of packets dropped for any reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().sum()
     }

@@ -27,7 +27,7 @@ impl DirectionSpec {
         ("outages", "exponential 60 s 10 s", "random outages: \"fixed\" or \"exponential\", mean up, mean down"),
     ];
 
-    /// Sets one key from text. The path of an error is the key.
+    /// Sets one key from text. An error names the key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         let value = value.trim();
         let fail = |reason: String| ConfigError { path: key.to_owned(), expected: reason, hint: Self::hint(key) };
@@ -60,7 +60,8 @@ impl DirectionSpec {
         Ok(())
     }
 
-    /// Value of one key as text for [`DirectionSpec::set`]; `None` if it is not set.
+    /// Value of one key, as text that [`DirectionSpec::set`] accepts; `None` if it has the default or the key is
+    /// unknown.
     pub fn get(&self, key: &str) -> Option<String> {
         let share = |p: f64| (p > 0.0).then(|| p.to_string());
         match key {
@@ -105,8 +106,8 @@ impl DirectionSpec {
 }
 
 impl LinkSpec {
-    /// Parses `rate=10 Mbit/s,delay=600 ms,loss=1 %`: keys of [`DirectionSpec::set`] for both directions, or for one
-    /// with the prefix `forward.` or `reverse.`. A preset may come first: `preset=geo` or just `geo`.
+    /// Parses text such as `rate=10 Mbit/s,delay=600 ms,loss=1 %`: keys of [`DirectionSpec::set`] for both directions,
+    /// or for one with the prefix `forward.` or `reverse.`. A preset may come first: `preset=geo`, or just `geo`.
     pub fn parse(text: &str) -> Result<LinkSpec, ConfigError> {
         let mut spec = LinkSpec::default();
         for (index, item) in text.split(',').map(str::trim).filter(|item| !item.is_empty()).enumerate() {
@@ -118,7 +119,7 @@ impl LinkSpec {
                         let expected = format!("`key=value`, found `{item}`");
                         return Err(ConfigError { path: "link".into(), expected, hint: usage() });
                     }
-                    // A preset replaces all keys set before it.
+                    // A preset replaces everything set before it.
                     spec = LinkSpec::preset(name).ok_or_else(|| unknown_preset(name))?;
                 }
             }
@@ -127,7 +128,7 @@ impl LinkSpec {
         Ok(spec)
     }
 
-    /// Sets one key of both directions, or of one with the prefix `forward.` or `reverse.`.
+    /// Sets one key of both directions, or of one direction with the prefix `forward.` or `reverse.`.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         if let Some(key) = key.strip_prefix("forward.") {
             return self.forward.set(key, value);
@@ -165,7 +166,7 @@ fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses rows `at: value` separated by semicolons.
+/// Parses rows `time: value`, separated by semicolons.
 fn rows<T>(text: &str, value: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(Duration, T)>, String> {
     let row = |row: &str| {
         let (at, rest) = row.split_once(':').ok_or_else(|| format!("`{}` is not \"time: value\"", row.trim()))?;
@@ -210,7 +211,7 @@ fn loss(text: &str) -> Result<Loss, String> {
         let p = probability(text)?;
         return Ok(if p > 0.0 { Loss::Bernoulli(p) } else { Loss::None });
     };
-    // A percent sign may be separated from its number.
+    // The percent sign may be separated from its number.
     let joined = rest.replace(" %", "%");
     let values: Vec<f64> = joined.split_whitespace().map(probability).collect::<Result<_, _>>()?;
     match values[..] {
@@ -228,10 +229,10 @@ fn reorder(text: &str) -> Result<Reorder, String> {
     Ok(Reorder { probability: probability(share)?, gap: parse_duration(gap)? })
 }
 
-/// Parses two consecutive durations, each of which may consist of several words.
+/// Parses two durations in a row, each of which may have several words.
 fn two_durations(text: &str) -> Option<(Duration, Duration)> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    // `1 h 30 min 10 s`: the first cut that leaves two valid durations.
+    // In `1 h 30 min 10 s`, the first cut that leaves two valid durations counts.
     (1..words.len()).find_map(|cut| {
         let (a, b) = (words[..cut].join(" "), words[cut..].join(" "));
         Some((parse_duration(&a).ok()?, parse_duration(&b).ok()?))
@@ -250,7 +251,8 @@ fn outages(text: &str) -> Result<Outages, String> {
     Ok(Outages { up, down, spread })
 }
 
-/// Parses windows `start .. end`, with their own rate after `@` and delay after `&`.
+/// Parses windows `start .. end`, separated by semicolons; a window's own rate follows after `@`, its own delay after
+/// `&`.
 fn windows(text: &str) -> Result<Vec<ContactWindow>, String> {
     let window = |text: &str| {
         let (start, end) = text.split_once("..").ok_or_else(|| format!("`{}` is not \"start .. end\"", text.trim()))?;
@@ -285,7 +287,7 @@ fn table(rows: impl Iterator<Item = (Duration, String)>) -> String {
     rows.map(|(at, value)| format!("{}: {value}", exact_time(at))).collect::<Vec<_>>().join("; ")
 }
 
-/// Formats a duration for people if that is exact, in nanoseconds otherwise.
+/// Formats a duration with a suitable unit if that is exact, otherwise in nanoseconds.
 fn exact_time(duration: Duration) -> String {
     let text = format_duration(duration);
     if parse_duration(&text) == Ok(duration) { text } else { format!("{} ns", duration.as_nanos()) }
@@ -357,7 +359,7 @@ mod tests {
             ("geo,loss", "link", "geo,forward.rate"),
             ("reorder=1 %", "reorder", "1 % 20 ms"),
             ("outages=sometimes", "outages", "exponential"),
-            // Found by the check of the whole link, which names the direction.
+            // Found by the check of the whole link, which names the direction as well.
             ("windows=9 s .. 1 s", "forward.windows", "the earlier time first"),
         ] {
             let error = LinkSpec::parse(text).unwrap_err();

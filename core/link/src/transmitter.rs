@@ -1,5 +1,5 @@
-//! The transmitter of a direction: its rate, and the queue before it. Several directions may share one, like links that
-//! leave through the same modem (a bottleneck).
+//! Transmitter of a direction: its rate, and the queue before it. Several directions may share one: a bottleneck, such
+//! as links that leave through the same modem.
 
 use crate::schedule::RateSchedule;
 use crate::spec::DirectionSpec;
@@ -12,10 +12,10 @@ use farlink_base::Instant;
 pub struct Transmitter {
     pub(crate) rate: RateSchedule,
     queue_limit: u64,
-    /// Packets not yet transmitted: end of transmission, and bytes.
+    /// Packets not transmitted yet: end of the transmission, and bytes.
     waiting: VecDeque<(Instant, u64)>,
     pub(crate) waiting_bytes: u64,
-    /// Time from which it transmits nothing.
+    /// Time from which the transmitter is idle.
     pub(crate) free: Instant,
 }
 
@@ -31,14 +31,14 @@ impl Transmitter {
         }
     }
 
-    /// Creates the transmitter that directions of equal rates share; its queue is the longest of theirs. `None` without
-    /// any direction.
+    /// Creates a transmitter that directions with equal rates share, with the longest of their queues. `None` if there
+    /// is no direction.
     pub fn shared<'a>(specs: impl IntoIterator<Item = &'a DirectionSpec>) -> Option<Transmitter> {
         let all = specs.into_iter().map(Transmitter::new);
         all.reduce(|one, other| Transmitter { queue_limit: one.queue_limit.max(other.queue_limit), ..one })
     }
 
-    /// Bytes waiting for transmission at `now`, including the packet being transmitted.
+    /// Bytes that wait for transmission at `now`, including the packet under transmission.
     pub(crate) fn queued_bytes(&mut self, now: Instant) -> u64 {
         while let Some((_, bytes)) = self.waiting.front().copied().filter(|w| w.0 <= now) {
             self.waiting_bytes -= bytes;
@@ -47,7 +47,7 @@ impl Transmitter {
         self.waiting_bytes
     }
 
-    /// Queues a packet; returns when its transmission begins and ends. `until` is the end of the contact window.
+    /// Queues a packet; returns when its transmission begins and ends. `until`: time at which the link goes down.
     pub(crate) fn enqueue(
         &mut self,
         now: Instant,
@@ -55,13 +55,13 @@ impl Transmitter {
         until: Instant,
     ) -> Result<(Instant, Instant), DropReason> {
         let queued = self.queued_bytes(now);
-        // A packet larger than the whole queue still passes an empty one.
+        // An empty queue accepts any packet, even one longer than its limit.
         if queued > 0 && queued + bytes > self.queue_limit {
             return Err(DropReason::QueueFull);
         }
         let start = self.free.max(now);
         let end = self.rate.finish(start, bytes);
-        // The window would end within the packet, or the rate stays 0 for ever.
+        // The link would go down within the packet, or the rate stays 0.
         if end > until || end == Instant::MAX {
             return Err(DropReason::WindowEnd);
         }
@@ -89,7 +89,7 @@ mod tests {
         DirectionSpec { queue: Some(DataVolume(queue)), ..spec }
     }
 
-    /// Two directions of one bottleneck of 1 Mbit/s: 125 B take 1 ms.
+    /// Two directions that share a bottleneck of 1 Mbit/s, at which 125 B take 1 ms.
     struct Pair {
         shared: Transmitter,
         directions: [LinkDirection; 2],

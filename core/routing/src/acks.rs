@@ -1,21 +1,23 @@
-//! Acknowledgments of delivery that routers exchange, so that delivered bundles are not carried on. Both routers that
-//! use them (MaxProp 4.2, RAPID 4.2.3) delete a bundle on a neighbour's acknowledgment, which lets a trusted neighbour
-//! delete any bundle by its identity. The default is the same here, for neighbours at configured addresses. With
-//! `hearsay` 1 such an acknowledgment deletes nothing: the bundle gets no more copies and stays while there is space
-//! (`docs/decisions/0029-trust-in-delivery-notices.md`). An acknowledgment by the destination itself always deletes.
+//! Acknowledgments of delivery that routers exchange, so that delivered bundles are not carried on. As published
+//! (MaxProp 4.2, RAPID 4.2.3), both routers delete a bundle on a neighbour's acknowledgment, which lets a trusted
+//! neighbour delete any bundle by its identity. The default here is the same, for neighbours at configured addresses.
+//! With `hearsay` 1 such an acknowledgment deletes nothing: the bundle gets no more copies and stays while there is
+//! space (`docs/decisions/0029-trust-in-delivery-notices.md`). Unless `hearsay` is 0, an acknowledgment by the
+//! destination itself deletes.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{NodeId, Param};
 use farlink_book::{Action, Actions, Held, Identity, Node, Peer, PolicyEvent, Reporters, Why, put_number};
 
-/// Most acknowledgments remembered; beyond that the oldest of the largest reporter is forgotten.
+/// Maximum number of acknowledgments remembered; beyond it, the oldest of the largest reporter is forgotten.
 pub const ACKS_MAX: usize = 4096;
 
-/// Parameter for the effect of acknowledgments from third parties.
+/// Parameter for the effect of acknowledgments from third parties; 0 turns all acknowledgments off.
 pub const HEARSAY: Param = Param {
     name: "hearsay",
-    help: "Bundles that third parties acknowledge: 0 ignored, 1 get no more copies, 2 are deleted and refused.",
+    help: "Bundles that third parties acknowledge: 1 get no more copies, 2 are deleted and refused; 0 ignores all \
+           acknowledgments, also the destination's.",
     unit: "",
     default: 2.0,
     min: 0.0,
@@ -45,7 +47,7 @@ pub struct Acks {
 }
 
 impl Acks {
-    /// Empty; `hearsay` and `trust` are values of [`HEARSAY`] and [`TRUST`].
+    /// Table without acknowledgments; `hearsay` and `trust` are values of [`HEARSAY`] and [`TRUST`].
     pub fn new(hearsay: f64, trust: f64) -> Self {
         Acks { hearsay: hearsay as u8, trust: trust as u8, ..Acks::default() }
     }
@@ -53,7 +55,8 @@ impl Acks {
     pub fn has(&self, held: &Held) -> bool {
         self.known.contains_key(&held.bundle.id)
     }
-    /// Remembers that a bundle was delivered; `reporter` is null if this node saw it. Returns whether that is new.
+    /// Remembers that a bundle was delivered; `reporter` is null if this node saw it. Returns whether the delivery was
+    /// unknown.
     pub fn note(&mut self, id: u128, reporter: NodeId) -> bool {
         if self.known.contains_key(&id) {
             return false;
@@ -75,7 +78,8 @@ impl Acks {
             self.order.remove(&number);
         }
     }
-    /// Remembers and returns the identity of a bundle whose delivery, here or at its destination, an event shows.
+    /// If an event shows the delivery of a bundle, here or at its destination, remembers the bundle and returns its
+    /// identity.
     pub fn observe(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>) -> Option<u128> {
         let held = match *event {
             PolicyEvent::Sent { bundle, to, .. } => {
@@ -89,7 +93,7 @@ impl Acks {
         self.note(held.bundle.id, NodeId::NULL);
         Some(held.bundle.id)
     }
-    /// Writes the latest acknowledgments, `most` at most: their number, and both halves of each.
+    /// Writes the latest acknowledgments, at most `most`: first their number, then the two halves of each identity.
     pub fn write(&self, message: &mut Vec<u8>, most: usize) {
         // `order` is ascending: the latest are kept if not all fit.
         let before = self.order.len().saturating_sub(most);
@@ -99,7 +103,8 @@ impl Acks {
             put_number(message, *id as u64);
         }
     }
-    /// Reads the acknowledgments of a neighbour; `each` gets every new one.
+    /// Reads the acknowledgments in a neighbour's message, bans or deletes bundles accordingly, and calls `each` for
+    /// every new one.
     pub fn read(
         &mut self,
         node: &Node<'_>,

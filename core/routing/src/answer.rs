@@ -42,7 +42,8 @@ fn wrong(path: &str, expected: String, hint: String) -> ConfigError {
     ConfigError { path: path.into(), expected, hint }
 }
 
-/// Parses a time on the plan's scale: UTC (if the plan has an epoch), `+s`, or plain seconds from the epoch.
+/// Parses a time on the plan's scale: UTC, if the plan has an epoch, or a duration from the plan's zero (`3600`,
+/// `+3600`, `1h30min`).
 ///
 /// # Errors
 /// Text that is no time, or UTC in a plan without an epoch.
@@ -115,7 +116,7 @@ pub fn answer(plan: &Parsed, request: &RouteRequest<'_>) -> Result<RouteAnswer, 
     Ok(RouteAnswer { route, reason })
 }
 
-/// The first condition whose removal alone would give a route.
+/// Names the first condition whose removal alone would give a route.
 fn reason(index: &PlanIndex, query: &Query<'_>) -> String {
     // Each trial drops one condition, so the answer names something the user can change.
     let find = |query: &Query<'_>| find_route(index, query, &Booked::default());

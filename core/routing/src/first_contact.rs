@@ -15,15 +15,15 @@ use farlink_book::{
     put_number,
 };
 
-/// Most forwarded bundles remembered; the oldest is forgotten first.
+/// Maximum number of forwarded bundles remembered; the oldest is forgotten first.
 const GAVE_MAX: usize = 4096;
-/// Most of them reported to a neighbour when it comes up.
+/// Maximum number of them reported to a neighbour when it comes up.
 const TOLD_MAX: usize = 256;
 
 /// A neighbour that is up.
 #[derive(Default, Debug)]
 struct UpNeighbour {
-    /// Number of neighbours that had come up by then, this one included.
+    /// Number of neighbours that had come up so far, this one included.
     since: u32,
     /// Bundles that it reported as forwarded.
     gave: BTreeSet<u128>,
@@ -38,7 +38,7 @@ pub struct FirstContact {
     /// Number of neighbours that came up so far.
     encounters: u32,
     up: BTreeMap<PeerId, UpNeighbour>,
-    /// Neighbour that took the bundle now leaving.
+    /// Bundle that was sent last, and the neighbour that took it.
     taker: Option<(Handle, PeerId)>,
 }
 

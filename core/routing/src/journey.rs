@@ -1,20 +1,20 @@
-//! Earliest journeys between nodes over the contacts of a plan, regardless of their load. Routers book contacts
-//! ([`crate::sabr`]); this module only asks.
+//! Earliest paths between nodes over the contacts of a plan, regardless of booked volume. Routers book contacts
+//! ([`crate::sabr`]); this module only searches.
 
 use crate::PlanTime;
 use crate::plan_index::{PlacedContact, PlanIndex};
 use alloc::collections::{BTreeMap, BinaryHeap};
 use core::cmp::Reverse;
 
-/// Most nodes examined for one answer.
+/// Maximum number of nodes examined in one search.
 const LOOKED_MAX: usize = 4096;
 
-/// The earliest journey between two nodes; times in nanoseconds of plan time.
+/// Path with the earliest arrival between two nodes; times in nanoseconds of plan time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedJourney {
     /// Departure from the first node.
     pub departs: u64,
-    /// Latest departure from it by the same first contact.
+    /// Latest departure from the first node over the same first contact.
     pub departs_by: u64,
     /// Arrival at the last node.
     pub arrives: u64,
@@ -29,8 +29,8 @@ impl PlanIndex {
     pub fn node_count(&self) -> u32 {
         self.nodes.len() as u32
     }
-    /// Earliest journey of `size` bytes between two indices, from `at` on and through none of `avoid`; `None` if
-    /// there is none, or none within the bound on examined nodes.
+    /// Path with the earliest arrival for `size` bytes between two nodes, given by index, departing at `at` or later
+    /// and avoiding the nodes `avoid`. `None` if there is no such path or the search examines too many nodes.
     pub fn journey(&self, from: u32, to: u32, at: u64, size: u64, avoid: &[u32]) -> Option<PlannedJourney> {
         let here = PlannedJourney { departs: at, departs_by: u64::MAX, arrives: at };
         let mut best = BTreeMap::from([(from, here)]);
@@ -70,7 +70,7 @@ impl PlanIndex {
             Some((self.place(self.ends(group).1)?, contacts))
         })
     }
-    /// End of the contact in which `from` may transmit to `to` at `at`.
+    /// End of the contact in which `from` may transmit to `to` at `at`; `None` if no contact runs then.
     pub fn contact_end(&self, from: u32, to: u32, at: u64) -> Option<u64> {
         let there = self.leading_from(from, at).filter(|(next, _)| *next == to);
         // Contacts are in order of start, so later ones have not begun.

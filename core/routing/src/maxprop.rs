@@ -1,8 +1,8 @@
 //! MaxProp: young bundles first, then those with the likeliest path; acknowledgments are flooded and purge bundles.
 //!
 //! J. Burgess, B. Gallagher, D. Jensen, B. Levine: "MaxProp: Routing for Vehicle-Based Disruption-Tolerant Networks",
-//! INFOCOM 2006. The paper derives the hop threshold from the bytes of a mean contact; here it is a parameter, and
-//! another sets which acknowledgments besides the destination's delete (`acks.rs`).
+//! INFOCOM 2006. The paper derives the hop threshold from the bytes of a mean contact; here it is a parameter. Other
+//! parameters set which acknowledgments delete besides those of the destination (`acks.rs`).
 
 use crate::acks::{ACKS_MAX, Acks, HEARSAY, TRUST};
 use crate::router::Router;
@@ -14,9 +14,9 @@ use farlink_book::{
     Reporters, numbers, put_number,
 };
 
-/// Most nodes whose meetings are known.
+/// Maximum number of nodes whose meetings are known.
 const NODES_MAX: usize = 1024;
-/// Most likelihoods over all of them, which bounds a search of paths.
+/// Maximum number of likelihoods over all nodes, which bounds a search of paths.
 const MEETINGS_MAX: usize = 65_536;
 /// Cost of a destination without a path.
 const NO_PATH: f64 = 1e6;
@@ -89,7 +89,7 @@ impl MaxProp {
         mine.values_mut().for_each(|likely| *likely /= sum);
         self.count += mine.len();
     }
-    /// Learns a node's meetings from a neighbour; without space, entries of the largest reporter are forgotten.
+    /// Learns a node's meetings from a neighbour; without space, forgets entries of the reporter with most entries.
     fn learn(&mut self, who: NodeId, meetings: MeetingLikelihoods, reporter: NodeId) {
         let known = self.meetings.get(&who).map(MeetingLikelihoods::len);
         let fits = |all: &Self| {

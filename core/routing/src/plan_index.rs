@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{DataRate, LinkId, NodeId};
 
-/// Group: the contacts of one link in one direction.
+/// Number of a group: the contacts of one link in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(pub u32);
 
@@ -55,8 +55,8 @@ impl Passing {
     }
 }
 
-/// Lane: contacts of one transmitter in order of start, none more than twice as long as another. So running contacts
-/// are found without examining all past ones.
+/// Lane: contacts of one transmitter in order of start, none more than twice as long as another, so that running
+/// contacts are found without examining all past ones.
 #[derive(Clone, Debug)]
 pub(crate) struct ContactLane {
     /// Shortest light time, ns.

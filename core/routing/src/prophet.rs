@@ -14,12 +14,12 @@ use farlink_book::{
     Reporters, numbers, put_number,
 };
 
-/// Most nodes known, here and for each neighbour.
+/// Maximum number of nodes known, here and for each neighbour.
 const NODES_MAX: usize = 4096;
 /// Predictabilities below this are forgotten.
 const CHANCE_MIN: f64 = 1e-4;
 
-/// Knowledge of a node.
+/// Predictability of a node, and the last meeting with it.
 #[derive(Clone, Copy, Default, Debug)]
 struct NodePredictability {
     /// Delivery predictability, P.
@@ -40,7 +40,7 @@ pub struct Prophet {
     unit_s: f64,
     claimed: f64,
     known: BTreeMap<NodeId, NodePredictability>,
-    /// Reporter of each node that this node never met.
+    /// Reporter of each node that this node knows from reports only.
     reporters: Reporters<NodeId>,
     theirs: BTreeMap<PeerId, BTreeMap<NodeId, f64>>,
     aged: Instant,
@@ -133,7 +133,7 @@ impl Prophet {
         known.met = Some(now);
     }
 
-    /// Makes space by forgetting a node known from reports only. Returns whether there was one.
+    /// Makes space by forgetting a node known from reports only. Returns whether one was forgotten.
     fn evict_reported(&mut self) -> bool {
         let Some(loser) = self.reporters.loser() else { return false };
         self.reporters.forget(loser);

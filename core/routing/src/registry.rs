@@ -23,9 +23,9 @@ pub struct RouterInfo {
     pub name: &'static str,
     /// Description in one sentence.
     pub help: &'static str,
-    /// Its parameters, in order.
+    /// The router's parameters, in order.
     pub params: &'static [Param],
-    /// Whether it needs global knowledge, which only simulators have.
+    /// Whether the router needs global knowledge, which only simulators have.
     pub oracle: bool,
     make: fn(&RouterSetup<'_>) -> Box<dyn Router>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct RouterSetup<'a> {
     pub params: &'a [f64],
     /// Identifiers of this node.
     pub local_nodes: &'a [NodeId],
-    /// Seed of its randomness.
+    /// Seed of the router's randomness.
     pub seed: u64,
 }
 
@@ -167,7 +167,7 @@ mod tests {
     const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
 
     /// Runs a node's life: two neighbours, their messages, and a bundle that arrives, fails, is sent and leaves.
-    /// Returns the most actions requested by one message.
+    /// Returns the largest number of actions requested by one message.
     fn live(router: &mut dyn Router, words: &[Vec<u8>]) -> usize {
         let mut site = RouterSite::new();
         let (liar, other) = (site.meet(2, 0), site.meet(3, 1));

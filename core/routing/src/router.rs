@@ -15,11 +15,11 @@ use farlink_book::{
 /// destination, and offers no neighbour a bundle that it has, created, sent here or failed to take: no router repeats
 /// that.
 ///
-/// [`fmt::Debug`] writes all of its state: nodes with equal output continue in the same way.
+/// [`fmt::Debug`] writes all of a router's state: nodes with equal output continue in the same way.
 ///
 /// Each router is one file, registered by one entry in `registry.rs`.
 pub trait Router: DeliveryForecast + fmt::Debug + Send {
-    /// Events the router wants.
+    /// Events that the router handles.
     fn hears(&self) -> EventMask {
         EventMask::NOTHING
     }
@@ -31,7 +31,7 @@ pub trait Router: DeliveryForecast + fmt::Debug + Send {
     fn asks_summaries(&self) -> bool {
         false
     }
-    /// Whether it reads the contact plan. Links of the plan are then used during contacts only.
+    /// Whether the router reads the contact plan. Links of the plan are then used during contacts only.
     fn uses_plan(&self) -> bool {
         false
     }
@@ -43,8 +43,8 @@ pub trait Router: DeliveryForecast + fmt::Debug + Send {
     fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
         let _ = (node, event, out);
     }
-    /// Table entries examined when a neighbour's message is processed, besides its own bytes and held bundles. The more
-    /// there are, the less often the messages of a neighbour are read.
+    /// Number of table entries examined for one message of a neighbour, besides the bytes of the message and the held
+    /// bundles. The more there are, the less often messages of a neighbour are read.
     fn looks(&self) -> usize {
         0
     }

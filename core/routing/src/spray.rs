@@ -60,7 +60,7 @@ impl Router for Spray {
         match *event {
             // A forged label must not create copies beyond the limit.
             PolicyEvent::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(self.copies).clamp(1, self.copies)),
-            // Copies that a neighbour did not take return, so that none is lost.
+            // Add back the copies that the neighbour did not take, so that none is lost.
             PolicyEvent::Failed { bundle, gave, .. } => {
                 if let Some(held) = node.get(bundle) {
                     out.label(bundle, node.label(held).saturating_add(gave).min(self.copies));

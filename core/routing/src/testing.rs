@@ -77,7 +77,7 @@ impl RouterSite {
     pub fn keep(&mut self, destination: u64, size: usize) -> Handle {
         self.keep_with(destination, size, |_, _| {})
     }
-    /// Like `keep`, with a change to the bundle before it is held.
+    /// Like `keep`, but `change` edits the bundle before it is held.
     pub fn keep_with(&mut self, to: u64, size: usize, change: impl Fn(&mut BundleMeta, &mut New)) -> Handle {
         let mut meta = bundle(u128::from(self.book.last_number()) + 1, 1, to, size);
         let mut new = new(meta.clone());

@@ -24,7 +24,7 @@ struct CopyInFlight {
     gave: u32,
 }
 
-/// Nodes that know each other, each with a router, and a minimal agent for them.
+/// Nodes that know each other, each with a router, and a minimal agent that serves them all.
 struct SprayWorld {
     sites: Vec<(RouterSite, Box<dyn Router>)>,
     flights: Vec<CopyInFlight>,
@@ -58,14 +58,14 @@ impl SprayWorld {
     fn held(&self, at: usize) -> Option<Handle> {
         self.sites[at].0.book.find(1).map(|held| held.handle())
     }
-    /// Takes a copy in: with this label, or created here.
+    /// Gives a node a copy: with this label, or as created there.
     fn take(&mut self, at: usize, wire: Option<u32>) {
         let mut new = new(bundle(1, 1, DESTINATION, 100));
         new.labels[0] = wire.unwrap_or(0);
         let bundle = self.sites[at].0.book.keep(new);
         self.tell(at, PolicyEvent::Kept { bundle, wire });
     }
-    /// Hands a copy over if the router wants to.
+    /// Hands a copy over if the router wants that.
     fn hand(&mut self, from: usize, to: usize) {
         let (site, router) = &self.sites[from];
         let (Some(bundle), Some(peer)) = (self.held(from), site.peers.of(NodeId(to as u64 + 1))) else { return };

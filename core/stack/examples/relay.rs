@@ -20,10 +20,10 @@ use std::net::SocketAddr;
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
 /// Number of nodes: sender, relay, receiver.
 const NODES: usize = 3;
-/// Bytes read from a stream at once, and those a layer may have queued on one: as in the node.
+/// Bytes read from a stream at once, and bytes that a layer may have queued on a stream: the values of the node.
 const READ: usize = 256 << 10;
 const QUEUE: u64 = 4 << 20;
-/// Bytes of one stretch of memory that is read into.
+/// Length of the memory blocks that are read into, bytes.
 const PIECE: usize = 1 << 20;
 /// Time between two turns.
 const TURN: Duration = Duration::from_micros(100);
@@ -111,7 +111,7 @@ fn config(layer: &str, index: usize) -> Config {
     config
 }
 
-/// One way of a stream, from its writer to its reader.
+/// One direction of a stream, from its writer to its reader.
 struct RelayPath {
     to: (usize, StreamId),
     bytes: BytesMut,

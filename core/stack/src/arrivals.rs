@@ -1,5 +1,5 @@
-//! Bundles that are still arriving. Parts are joined to a rope until the last one is in. A long bundle goes to disk
-//! on the way; only its first bytes, which hold the head, and its last bytes stay in memory.
+//! Bundles that are still arriving. Their parts are joined to a rope until the last one is in. A long bundle goes to
+//! disk meanwhile; only its first bytes, which hold the head, and its last bytes stay in memory.
 //!
 //! The module returns the actions to take ([`Do`]) and performs none itself.
 
@@ -15,11 +15,11 @@ use farlink_bpa::app::{RequestId, SendRequest};
 
 /// First bytes that stay in memory; they hold all blocks before the payload.
 const HEAD: u64 = 64 << 10;
-/// Most bytes that go to disk at once; the length of one window when the bundle leaves again.
+/// Maximum number of bytes that go to disk at once; equals the window in which a leaving bundle is read.
 const BLOCK: u64 = farlink_base::layer::WINDOW;
 /// Last bytes that stay in memory; they hold all blocks after the payload.
 const TAIL: u64 = 4096;
-/// Blocks of one bundle on their way to disk beyond which the peer is held back.
+/// Number of blocks of one bundle on their way to disk beyond which the peer is held back.
 const HOLD_FROM: u64 = 4;
 
 /// Actions that the stack takes for arrivals.
@@ -27,11 +27,11 @@ const HOLD_FROM: u64 = 4;
 pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
     Begins(OfferToken, LinkId, Box<(BundleMeta, HopState)>),
-    /// The whole bundle is here. If the agent or the disk already knew of it (`known`), it counts only while
-    /// [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be called with the verdict. `digest` is that of the
-    /// payload if it was computed on arrival, else 0.
+    /// The whole bundle is here. `known`: the agent learned of its beginning, or part of it went to disk; then the
+    /// bundle counts only while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be called with the verdict.
+    /// `digest` is that of the payload if it was computed on arrival, else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
-    /// The bundle is malformed. The rope holds all of it if its first bytes are in memory.
+    /// The bundle is malformed. The rope is the whole bundle if the fault showed after the last part, else empty.
     Malformed(OfferToken, LinkId, Malformed, Payload),
     /// Tell the agent that an announced bundle does not come.
     Abandoned(OfferToken),
@@ -41,7 +41,7 @@ pub(crate) enum Do {
     Piece(OfferToken, LinkId, Box<Kept>),
     /// Tell the layer to push back.
     Hold(OfferToken),
-    /// Tell the layer to go on.
+    /// Tell the layer to send on after a [`Do::Hold`].
     Resume(OfferToken),
     /// Tell the store to write these bytes; answered to [`Arrivals::spilled`].
     Spill { spill: u64, quota: u64, data: Payload },
@@ -58,7 +58,7 @@ pub(crate) enum Do {
 /// Reads the head of a bundle from its first bytes; `None`: more are needed.
 pub(crate) type Open<'a> = &'a dyn Fn(&Payload) -> Result<Option<Opening>, Malformed>;
 
-/// The functions of the edge that arrivals need.
+/// Functions of the edge that arrivals call.
 #[derive(Clone, Copy)]
 pub(crate) struct Door<'a> {
     pub open: Open<'a>,
@@ -68,12 +68,11 @@ pub(crate) struct Door<'a> {
 /// Limits of all arrivals together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes in memory of all arrivals together. A part of a bundle that goes to disk is taken as long as those
-    /// before it kept the bound.
+    /// Bytes in memory of all arrivals together. A bundle that already goes to disk may exceed the bound by one part.
     pub memory: u64,
     /// Bytes of one bundle.
     pub bundle: u64,
-    /// Bundles longer than this go to disk while they arrive; 0: none.
+    /// Length beyond which a bundle goes to disk while it arrives; 0: none does.
     pub spill_from: u64,
 }
 impl Bounds {
@@ -94,22 +93,22 @@ impl Bounds {
 #[derive(Debug)]
 struct Arrival {
     link: LinkId,
-    /// Its bytes in order: in memory, then on disk.
+    /// First bytes of the bundle, in order: the head in memory, then those on disk.
     rope: Payload,
     /// Bytes in memory that follow the rope.
     rest: Payload,
-    /// Bytes between the two, on their way to disk, by the spill they are part of.
+    /// Spill and length of each block between `rope` and `rest`, on its way to disk.
     flying: VecDeque<(u64, u64)>,
-    /// Number of bytes at which the head is looked for next.
+    /// Number of arrived bytes at which parsing the head is tried next.
     look: u64,
-    /// Contents of its head, once that was read.
+    /// Content of the bundle's head, once that was parsed.
     opened: Option<Opened>,
-    /// Whether the agent was informed of its beginning.
+    /// Whether the agent was informed of the bundle's beginning.
     said: bool,
     /// Spills that hold the bytes on disk; the last one takes the next bytes. Each kept fragment has a spill of its
     /// own.
     spills: Vec<u64>,
-    /// Least length of a kept piece, if the bundle is to be kept in pieces; 0: whole.
+    /// Minimum length of a kept piece, if the bundle is to be kept in pieces; 0: it is kept whole.
     least: u64,
     pieces: Option<Box<Pieces>>,
     /// Whether the last part is in.
@@ -119,7 +118,7 @@ struct Arrival {
 #[derive(Debug)]
 struct Opened {
     watch: Box<dyn Watch>,
-    /// Account that its bytes on disk are charged to.
+    /// Quota account of the source node, charged for the bytes on disk.
     quota: u64,
 }
 impl Arrival {
@@ -149,11 +148,12 @@ impl Arrival {
     fn memory(&self) -> u64 {
         self.rope.len().min(HEAD) + self.flying() + self.rest.len()
     }
-    /// Whether the agent knows of its beginning, or of pieces of it.
+    /// Whether the agent knows of the bundle's beginning, or of pieces of it.
     fn is_known(&self) -> bool {
         self.said || self.pieces.is_some()
     }
-    /// Looks for the head.
+    /// Tries to parse the head, unless that was done or too few bytes came since the last try. Returns its content
+    /// once.
     fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, HopState)>>, Malformed> {
         let len = self.rest.len();
         // Each look parses from the beginning again. Doubling the length between looks keeps the cost linear, even
@@ -176,7 +176,7 @@ impl Arrival {
 /// All arrivals of a node, bounded in bytes.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    /// `None`: refused; further parts are dropped.
+    /// Offers in progress; `None` for a refused one, whose further parts are dropped.
     open: BTreeMap<OfferToken, Option<Arrival>>,
     spills: BTreeMap<u64, OfferToken>,
     /// Spills of complete bundles that wait for their verdict, if the agent or the disk knew of them before.
@@ -189,7 +189,7 @@ pub(crate) struct Arrivals {
     spools: Spools,
 }
 
-/// A node whose layers carry messages has no arrivals.
+/// Empty value shared by nodes that never receive encoded bundles, such as those whose layers carry whole messages.
 impl Empty for Arrivals {
     type From = Bounds;
     const EMPTY: &'static Self = &Arrivals::new(Bounds { memory: 0, bundle: 0, spill_from: 0 });
@@ -221,7 +221,7 @@ impl Arrivals {
         };
         self.spools.part((request, source), part, &bounds, number, out);
     }
-    /// Completes or cancels an application's request. Returns it if nothing was spooled for it.
+    /// Completes a request with `wanted`, or cancels it. Returns the request if nothing was spooled for it.
     pub fn request(
         &mut self,
         request: RequestId,
@@ -249,7 +249,7 @@ impl Arrivals {
             arrival.least = least;
         }
     }
-    /// Takes the next part of an offer.
+    /// Takes the next part of an offer; `total` is the length of the whole bundle, if known.
     pub fn part(
         &mut self,
         token: OfferToken,
@@ -296,8 +296,8 @@ impl Arrivals {
         }
         arrival.rest.gather(part);
         arrival.ended = last;
-        // A bundle that is kept in fragments goes to disk at twice the fragment length: a shorter one would give a
-        // single fragment, which its last stretch replaces anyway.
+        // A bundle to be kept in fragments goes to disk if it is longer than two of them. From a shorter one only a
+        // single fragment could be kept, and the whole bundle soon replaces that.
         let spills = self.bounds.spills(end) || (arrival.least > 0 && end > arrival.least.saturating_mul(2));
         if !last || spills {
             match arrival.look(open) {
@@ -414,7 +414,7 @@ impl Arrivals {
         }
         out.push(Do::Whole { token, link, rope, known, digest });
     }
-    /// Forgets an arrival and gives its memory back.
+    /// Forgets an arrival and subtracts its memory. `None` if the offer is unknown or refused.
     fn close(&mut self, token: OfferToken) -> Option<Arrival> {
         self.open.get(&token)?.as_ref()?;
         let arrival = self.open.remove(&token)??;
@@ -473,7 +473,7 @@ impl Arrivals {
         }
         self.drop(token, out);
     }
-    /// The layer has seen a refusal; no more parts of the offer come.
+    /// Forgets a refused offer: the layer has seen the refusal and sends no more of it.
     pub fn refused(&mut self, token: OfferToken) {
         if self.open.get(&token).is_some_and(Option::is_none) {
             self.open.remove(&token);

@@ -34,7 +34,7 @@ impl crate::edge::Piece for Fragment {
         farlink_bundle::Encoded { head: Default::default(), payload, tail: Default::default() }
     }
 }
-/// Arrivals with a reader of heads: those of bundles that begin with 0xee are 100 bytes long, others one.
+/// Arrivals with a fake parser: the head of a bundle that begins with 0xee has 100 bytes, other heads have one byte.
 struct ArrivalBench {
     arrivals: Arrivals,
     passed: Arc<AtomicU64>,
@@ -48,7 +48,7 @@ impl ArrivalBench {
         if first[0] == 0xee && prefix.len() < 100 {
             return Ok(None);
         }
-        // Those that begin with 0xdd may be cut.
+        // Bundles that begin with 0xdd may be fragmented.
         let (payload, payload_at) = match first[0] {
             0xdd => (Payload::fill(0, 1 << 30), Some(1)),
             _ => (Payload::fill(0, 1), None),
@@ -150,8 +150,8 @@ fn parts_join_and_bounds_hold() {
     assert_eq!((a.memory, a.open.len()), (0, 0));
 }
 
-/// Feeds a bundle in parts of this size to a store that answers when `slow` blocks wait; gives the rope
-/// as the agent gets it, and the most bytes held.
+/// Feeds a bundle in parts of `step` bytes to a store that answers once `slow` blocks wait. Returns the rope that the
+/// agent gets, the largest number of bytes held in memory, and the blocks on disk.
 fn feed(a: &mut ArrivalBench, bundle: &Payload, step: u64, slow: usize) -> (Option<Payload>, u64, Vec<Payload>) {
     let (mut at, mut waiting, mut disk, mut held) = (0, VecDeque::new(), Vec::new(), false);
     let (mut whole, mut most, mut out) = (None, 0, Vec::new());

@@ -58,7 +58,7 @@ pub(crate) fn store(config: &Config) -> Store {
     }
 }
 
-/// The agent of a node with its policies; its own bundles are of `version`.
+/// The agent of a node with its policies; bundles that this node makes are of `version`.
 pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> {
     let mut names: Vec<NodeId> = Vec::new();
     for id in &config.node_ids {

@@ -93,8 +93,8 @@ pub struct LinkConfig {
 pub struct StoreConfig {
     /// Storage in memory or on disk.
     pub kind: StoreKind,
-    /// Most bytes of one of its files, if the store's own bound is not shorter. Small files let a full disk regain
-    /// room in small steps.
+    /// Maximum length of one file of the store; the store's own bound applies if it is shorter. Small files let a full
+    /// disk regain room in small steps.
     pub file_max: DataVolume,
 }
 

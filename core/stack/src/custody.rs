@@ -6,7 +6,8 @@ use farlink_bpa::{About, Answer, CustodySettings, Numbers, Record, Signal};
 use farlink_bundle::v7::custody::{self, Counter, NumberRun, Sequence, SignalEntry};
 use farlink_bundle::{v6, v7};
 
-/// Longest custody record that is read: a run of numbers takes two bytes there and many more in memory.
+/// Maximum length of a custody record that is read, bytes: a run of numbers takes two bytes there and many more in
+/// memory.
 pub(crate) const RECORD_MAX: usize = 64 << 10;
 
 /// Custody at one node.
@@ -20,7 +21,7 @@ pub struct CustodyConfig {
     pub aggregate: bool,
 }
 impl CustodyConfig {
-    /// Custody settings from these terms, without neighbours or bundles that they apply to.
+    /// Custody settings from these terms; the neighbours and bundles that they apply to are left empty.
     pub fn of(terms: &CustodyTerms) -> Self {
         let (transfer_block, custody_record) = (terms.transfer_block, terms.signal_record);
         let codes = v7::CustodyCodes { transfer_block, custody_record, ..v7::CustodyCodes::default() };
@@ -94,7 +95,8 @@ pub(crate) fn v6_too_long(payload: &[u8]) -> bool {
     payload.len() > RECORD_MAX && payload.first().is_some_and(|first| matches!(first >> 4, 2 | 4))
 }
 
-/// A signal of version 7; `None`: it names bundles by their numbers only.
+/// Encodes a signal of version 7. `None` if the signal names its bundle by identity, as version 7 has numbers only, or
+/// if no record type is configured.
 pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Bytes> {
     let About::Numbers(numbers) = &signal.about else { return None };
     if codes.custody_record == 0 {
@@ -147,7 +149,7 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
     Ok(Record::Custody(said.into_iter().filter_map(signal).collect()))
 }
 
-/// Notes the custodian and the number from the custody transfer block of a bundle of version 7.
+/// Copies the custodian and the number from the custody transfer block of a bundle of version 7 to its hop state.
 pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::CustodyCodes) {
     // Type 0 stands for a block that the node ignores (see `reporting::codes`).
     if codes.transfer_block == 0 {
@@ -159,7 +161,7 @@ pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::Cus
         (hop.custodian, hop.transfer) = (custodian, Some(transfer.into()));
     }
 }
-/// The hop state with the block's type number on the wire, if the agent gave the bundle a custody number.
+/// The hop state with the block's type number on the wire; `None` if the agent gave the bundle no custody number.
 pub(crate) fn v7_hop(hop: &HopState, codes: Option<&v7::CustodyCodes>) -> Option<HopState> {
     let (transfer, codes) = (hop.transfer.as_deref().copied()?, codes?);
     let transfer = Transfer { block: codes.transfer_block, ..transfer };

@@ -22,15 +22,14 @@ use farlink_bpa::{
 };
 use farlink_bundle::{CrcType, Encoded, Profile, v7};
 
-/// Longest payload that is copied out of its read buffer, which it would keep alive.
+/// Maximum length of a payload that is copied out of its read buffer, bytes: a slice would keep the whole buffer alive.
 const SMALL: u64 = 4096;
 
-/// Checker of the CRCs and digest of a bundle whose bytes do not stay in memory while it arrives; it sees them in
-/// order.
+/// Checker of a bundle's CRCs and digest that gets the bytes in order while they arrive, as they do not stay in memory.
 pub trait Watch: fmt::Debug + Send {
     /// Takes the next bytes of the bundle.
     fn pass(&mut self, part: &Payload);
-    /// Digest of its payload, if it was to be computed ([`BundleMeta::digest`]); else 0.
+    /// Digest of the payload, if it was to be computed ([`BundleMeta::digest`]); else 0.
     fn digest(&self) -> u64 {
         0
     }
@@ -75,27 +74,27 @@ impl Watch for Digesting {
     }
 }
 
-/// The beginning of a bundle whose head has come.
+/// The beginning of a bundle whose head has arrived.
 #[derive(Debug)]
 pub struct Opening {
     /// Fields of the bundle, with a placeholder of the right length as payload.
     pub meta: BundleMeta,
     /// Hop state that the bundle arrived with.
     pub hop: HopState,
-    /// Must see all bytes of the bundle, from the first on, if they are not to stay in memory.
+    /// Watch that must see all bytes of the bundle, from the first on, if they are not to stay in memory.
     pub watch: Box<dyn Watch>,
     /// Offset of the payload's first byte in the bundle.
     pub starts_at: u64,
     /// Value of `starts_at`, if an arrived part of the payload may be kept as a fragment. `None` under BPSec, whose
     /// operations cover all of it (RFC 9172 5.2).
     pub payload_at: Option<u64>,
-    /// Whether its primary block is known to be right: then its identity is certain, even if a later block is wrong.
+    /// Whether the primary block is known to be right: then the identity is certain, even if a later block is wrong.
     pub named: bool,
 }
 
 /// A fragment that leaves while its payload is on disk.
 pub trait Piece: fmt::Debug + Send {
-    /// Whether its bytes must pass before it can be rendered.
+    /// Whether payload bytes must pass before the fragment can be rendered.
     fn wants_bytes(&self) -> bool;
     /// Takes the next bytes, in memory.
     fn pass(&mut self, part: &Payload);
@@ -103,14 +102,14 @@ pub trait Piece: fmt::Debug + Send {
     fn finish(self: Box<Self>, payload: Payload) -> Encoded;
 }
 
-/// One version of the bundle protocol on the wire. It converts between bytes and bundles, and decides nothing.
+/// One version of the bundle protocol on the wire. A codec converts between bytes and bundles, and decides nothing.
 pub trait Codec: fmt::Debug + Send {
     /// Version number in the primary block.
     fn version(&self) -> u8;
     /// Whether a bundle with this first byte is of this version.
     fn recognises(&self, first: u8) -> bool;
-    /// Reads the head of a bundle that is still arriving; `None`: more bytes are needed. All before the payload is
-    /// in the first 64 KiB, all after it in the last 4 KiB.
+    /// Reads the head of a bundle that is still arriving; `None`: more bytes are needed. The blocks before the payload
+    /// end within the first 64 KiB; those after it fit the last 4 KiB.
     ///
     /// # Errors
     /// The fault and its offset.
@@ -170,30 +169,29 @@ pub trait Codec: fmt::Debug + Send {
     /// Makes a new bundle.
     ///
     /// # Errors
-    /// When this version cannot express it.
+    /// This version cannot express the bundle.
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
     /// Adds the security blocks that a bundle made here must have.
     ///
     /// # Errors
-    /// When they cannot be made.
+    /// The blocks cannot be made.
     fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
         Ok(made)
     }
     /// Checks the security of an arrived bundle as the node's rules ask; faults are noted in [`BundleMeta::duties`].
     ///
-    /// # Errors
-    /// The bundle, when its security can only be checked in memory and it is not there.
+    /// The security can only be checked in memory, and the bundle is not there; it is returned with the refusal.
     fn arrive(&mut self, bundle: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
         Ok(bundle)
     }
-    /// Whether its payload may only be handed out by [`Codec::open`].
+    /// Whether an application may get the payload only through [`Codec::open`].
     fn guards(&self, _bundle: &BundleMeta) -> bool {
         false
     }
     /// Checks and decrypts the payload for an application; `payload` is the bundle's, in memory.
     ///
     /// # Errors
-    /// The reason why it must not be handed out.
+    /// The reason why the payload must not be handed out.
     fn open(&self, _bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         Ok(payload)
     }
@@ -213,11 +211,12 @@ pub trait Codec: fmt::Debug + Send {
     fn custody_signal(&self, _signal: &Signal, _at: Option<DtnTime>) -> Option<Payload> {
         None
     }
-    /// The compressed reporting that a bundle asks for; `None`: none.
+    /// Compressed reports that a bundle requests, if any.
     fn asked(&self, _bundle: &BundleMeta) -> Option<Asked> {
         None
     }
-    /// Payload of a compressed reporting signal; `None`: this version has none.
+    /// Payload of a compressed reporting signal; a source among `known` need not be named. `None`: this version has
+    /// none.
     fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
         None
     }
@@ -424,7 +423,7 @@ impl Piece for v7::PendingFragment {
 enum Digests {
     /// Only bundles that are compared with another; the key derives from this secret.
     WhereNeeded(u64),
-    /// Same as `WhereNeeded`, once a digest was needed: an idle node has no key.
+    /// State of `WhereNeeded` from the first digest on: until then, the key is not derived.
     Needed(DigestKey),
     /// All arriving bundles, as their payloads may leave memory; `None` until the store has read its secret.
     OfAll(Option<DigestKey>),
@@ -514,11 +513,12 @@ impl Edges {
         }
         Ok(begun)
     }
-    /// Reads a fragment of an arriving bundle, its bytes in memory or on disk; `None`: it must not be kept.
+    /// Parses a fragment cut from an arriving bundle, its payload in memory or on disk. `None` if it must not be kept:
+    /// it is malformed, or its blocks demand a report or a deletion.
     pub fn piece_of(&self, Encoded { head, payload, tail }: Encoded) -> Option<(BundleMeta, HopState)> {
         self.read_parts(&head, payload, &tail).ok().filter(|(meta, _)| meta.duties == Duties::default())
     }
-    /// Begins a fragment of an arriving bundle, as its sender would have cut it.
+    /// Begins a fragment of an arriving bundle, as its sender would have cut it; `None` if its version cannot do that.
     pub fn cut(&self, meta: &BundleMeta, hop: &HopState, range: Range<u64>) -> Option<Box<dyn Piece>> {
         self.of(meta.version)?.piece(meta, hop, range, &mut BytesMut::new())
     }
@@ -529,7 +529,8 @@ impl Edges {
             Err(error) => self.damaged(token, link, rope, error),
         }
     }
-    /// Reports a faulty bundle to the agent, with its identity if the head is right (RFC 9171 5.6 step 3).
+    /// Makes the agent's input for a faulty bundle, with its identity if the primary block is right (RFC 9171 5.6 step
+    /// 3).
     pub fn damaged(&self, token: OfferToken, link: LinkId, rope: &Payload, error: Malformed) -> Input {
         match self.begin(rope) {
             Ok(Some(Opening { meta, named: true, .. })) => Input::Damaged { link, token, bundle: meta.into(), error },

@@ -22,7 +22,7 @@ pub struct BpV6 {
 }
 
 impl BpV6 {
-    /// The hop state without a custody number, if none are given.
+    /// The hop state without its custody number, if this node gives no numbers; `None`: the state stays as it is.
     fn hop(&self, hop: &HopState) -> Option<HopState> {
         // The block of CCSDS 734.2-B-1 means nothing to nodes that only know RFC 5050.
         let drops = !self.numbers && hop.transfer.is_some();

@@ -33,7 +33,7 @@ pub enum Input {
     },
     /// A disk operation finished.
     DiskDone(DiskDone),
-    /// The medium under a link works (carrier). Links start up.
+    /// The medium under a link works (carrier). It is taken to work at start.
     LinkUp {
         /// The link concerned.
         link: LinkId,
@@ -45,9 +45,9 @@ pub enum Input {
     },
     /// Request of an application.
     App(AppInput),
-    /// Next bytes of the payload of a later request to send, which has the last ones. They go to the store as they
-    /// come, so that payloads may be longer than memory. Answered by [`Output::Spooled`], or by the refusal of the
-    /// request. Only for a durable store.
+    /// Next bytes of the payload of a request to send. The request follows as [`Input::App`], with the last bytes. They
+    /// go to the store as they come, so that payloads may be longer than memory. Answered by [`Output::Spooled`], or by
+    /// the refusal of the request. Only for a durable store.
     Spool {
         /// The number that the request will have.
         request: RequestId,
@@ -94,7 +94,7 @@ pub enum Output {
     /// MiB and `limits.memory_bytes`, or if it exceeds 64 KiB while applications left more than `limits.memory_bytes`
     /// (at least 4 MiB) unanswered.
     App(AppOutput),
-    /// This many more bytes given with [`Input::Spool`] are on disk.
+    /// This many more of the bytes given with [`Input::Spool`] are on disk.
     Spooled {
         /// Number of the request.
         request: RequestId,
@@ -156,7 +156,7 @@ pub enum MessageInput {
         content: Vec<u8>,
     },
     /// The turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a radio with
-    /// others: it takes one bundle in this call, or none. It takes bundles in no other way.
+    /// others: the link takes one bundle in this call, or none. Such a link takes bundles in its turns only.
     Turn {
         /// The link whose turn it is.
         link: LinkId,
@@ -202,7 +202,7 @@ pub enum MessageOutput {
         /// The agent's number for it.
         id: SendId,
     },
-    /// Hello for a neighbour, where hellos are free, as [`MessageInput::Hello`].
+    /// Hello for a neighbour where hellos cost nothing; the neighbour gets it as [`MessageInput::Hello`].
     Hello {
         /// The link to send over.
         link: LinkId,

@@ -1,4 +1,5 @@
-//! The protocols a stack's layers can speak, one variant for each row of [`each_protocol`](farlink_cla::each_protocol).
+//! Protocols that the layers of a stack can speak, one variant for each row of
+//! [`each_protocol`](farlink_cla::each_protocol).
 //!
 //! Everything is made by one macro from that list, so that no `match` over protocols can be forgotten elsewhere.
 //! [`LayerKind`] is a layer's configuration, [`LinkParams`] that of one of its links, `Layer` the running machine.
@@ -17,7 +18,7 @@ use farlink_cla::registry::LayerInfo;
 
 pub use farlink_cla::protocol::{Identity, Neighbour};
 
-/// The value of a setting; `None` where the table has no such row.
+/// The value of a setting; `None` if the table has no setting of this name.
 fn value<C>(table: &[LayerParam<C>], config: &C, name: &str) -> Option<u64> {
     table.iter().find(|row| row.name == name).map(|row| (row.get)(config))
 }
@@ -61,8 +62,8 @@ macro_rules! layers {
         }
 
         impl LayerKind {
-            /// The layer of this row of the registry at a node of this identity, with these settings; `None`: no
-            /// protocol has the row.
+            /// Configuration of a layer with this row of the registry, at a node of this identity, with these settings
+            /// applied. `None` if no protocol has the row.
             pub fn new(info: &LayerInfo, own: Identity, settings: &[(&str, u64)]) -> Option<LayerKind> {
                 $(
                     if <$protocol>::LAYERS.contains(info) {
@@ -73,7 +74,7 @@ macro_rules! layers {
                 )*
                 None
             }
-            /// Its row of the registry; messages have none.
+            /// Row of the registry; `None` for messages, which have none.
             pub fn info(&self) -> Option<&'static LayerInfo> {
                 match self {
                     $(LayerKind::$name(config) => Some(<$protocol>::info(config)),)*
@@ -87,7 +88,8 @@ macro_rules! layers {
                     LayerKind::Message => None,
                 }
             }
-            /// Lowers a bound of the layer, also below the range that files may give: a share of memory may be smaller.
+            /// Lowers a setting that bounds the layer's memory, also below the range that files may give: a share of
+            /// memory may be smaller.
             pub fn lower(&mut self, name: &str, bound: u64) {
                 match self {
                     $(
@@ -101,7 +103,7 @@ macro_rules! layers {
                     LayerKind::Message => {}
                 }
             }
-            /// Parameters for a link of this layer to a neighbour, with these settings of it.
+            /// Parameters for a link of this layer to a neighbour, with these settings applied.
             pub fn link(&self, to: Neighbour, settings: &[(&str, u64)]) -> LinkParams {
                 match self {
                     $(
@@ -254,8 +256,8 @@ macro_rules! layers {
 farlink_cla::each_protocol!(layers);
 
 impl LayerKind {
-    /// The kind of socket a driver opens for each layer of this kind, apart from those of every other
-    /// layer; `None`: the layer needs none.
+    /// Kind of socket that a driver opens for each layer of this kind; `None` for messages, which need none. No two
+    /// layers share a socket.
     pub fn medium(&self) -> Option<Medium> {
         self.info().map(|info| info.medium)
     }

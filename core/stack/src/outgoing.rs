@@ -1,6 +1,6 @@
-//! Bundles on their way to layers. A bundle in memory goes at once; of one on disk the first bytes are read, then
-//! the ranges that its layer asks for. Bundles of a link keep their order. A bundle that its layer does not take yet
-//! stays on disk: the agent, which handed it over before the layer could refuse, is asked to wait.
+//! Bundles on their way to convergence layers. A bundle in memory goes at once. Of a bundle on disk the first bytes are
+//! read, then the ranges that its layer asks for. Bundles of a link keep their order. A bundle that its layer does not
+//! take yet stays on disk: the agent, which handed the bundle over before the layer could refuse, is asked to wait.
 //!
 //! The module returns the actions to take ([`Do`]) and performs none itself.
 
@@ -9,51 +9,52 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, SendId, WINDOW};
 use farlink_base::{Chunk, Empty, Leaving, LinkId, Payload, Refusal};
 
-/// Bundles of one link read ahead of their turn, and most bytes of them beyond the first.
+/// Number of bundles of one link whose first bytes are read ahead. `AHEAD_BYTES` bounds these bytes together; those of
+/// the first bundle are always read.
 const AHEAD: usize = 8;
 const AHEAD_BYTES: u64 = 2 * WINDOW;
-/// Bundles of one link that wait here at which the agent is asked to keep the next.
+/// Number of bundles of one link waiting here at which the agent is asked to keep the next ones.
 const BACKLOG: usize = 64;
-/// Most bytes read for a bundle whose transfer goes on after it was cancelled.
+/// Maximum number of bytes read for a bundle whose transfer goes on after it was cancelled.
 const RESCUE_MAX: u64 = 16 << 20;
 
 /// Actions that the stack takes for leaving bundles.
 #[derive(Debug)]
 pub(crate) enum Do {
-    /// Tell the link's layer.
+    /// Pass this input to the link's convergence layer.
     Layer(LinkId, Input),
     /// Tell the store to read this; answered to [`Outgoing::loaded`].
     Load { load: u64, payload: Payload },
     /// Tell the agent whether the link takes more.
     Ready { link: LinkId, ready: bool },
-    /// Tell the agent that the send failed before its layer had it.
+    /// Tell the agent that a transmission failed before the layer got any of the bundle.
     Failed { id: SendId },
     /// Tell the agent that the bundle cannot be read. `for_good`: its bytes on disk are lost; otherwise a later
     /// attempt may succeed.
     Unreadable { id: SendId, for_good: bool },
 }
 
-/// A bundle its layer does not have yet.
+/// A bundle of which its layer has nothing yet.
 #[derive(Debug)]
 struct Waiting {
     id: SendId,
     rope: Payload,
     reliable: bool,
     leaving: Leaving,
-    /// Its first bytes, in memory.
+    /// First bytes of the bundle, once they are in memory.
     first: Option<Payload>,
     load: Option<u64>,
 }
-/// A bundle its layer has in part.
+/// A bundle of which its layer has the first part.
 #[derive(Debug)]
 struct Streaming {
     link: LinkId,
     rope: Payload,
-    /// Ranges asked for. They are given in this order.
+    /// Ranges that the layer asked for and has not got; it gets them in this order.
     wants: VecDeque<WantedRange>,
     /// End of the ranges asked for so far.
     asked: u64,
-    /// Load of all bytes after `asked`, for a bundle that the store forgets.
+    /// Number of the load that reads all bytes after `asked`, for a bundle that the store is about to forget.
     rest: Option<u64>,
 }
 /// A range a layer asked for, and its bytes once they are here.
@@ -83,7 +84,7 @@ pub(crate) fn is_for_good(reason: Refusal) -> bool {
     reason != Refusal::StoreFailed
 }
 
-/// The use of a load.
+/// Purpose of a load.
 #[derive(Debug)]
 enum Purpose {
     First(LinkId),
@@ -105,7 +106,7 @@ pub(crate) struct Outgoing {
     next_load: u64,
 }
 
-/// Number of bytes to give first.
+/// Number of bytes that the layer gets first.
 fn first_bytes(rope: &Payload) -> u64 {
     // Of a long rope, as many that the following windows end where blocks on disk end: then no block is read twice.
     if rope.len() <= WINDOW || !rope.is_stored() {
@@ -122,7 +123,7 @@ fn first_bytes(rope: &Payload) -> u64 {
     at.clamp(1, rope.len())
 }
 
-/// A node without a disk has no bundles here.
+/// Empty value shared by nodes that sent nothing from disk yet.
 impl Empty for Outgoing {
     type From = u64;
     const EMPTY: &'static Self = &Outgoing::new(0);
@@ -174,7 +175,7 @@ impl Outgoing {
         }
         self.hand_over(link, out);
     }
-    /// Notes whether a layer takes more for a link.
+    /// Records whether a layer takes more for a link.
     pub fn on_ready(&mut self, link: LinkId, ready: bool, out: &mut Vec<Do>) {
         if ready {
             self.closed.remove(&link);
@@ -289,8 +290,8 @@ impl Outgoing {
         out.push(Do::Layer(link, Input::SendBroken { link, id }));
     }
 
-    /// Reads all that a layer has not asked for of a bundle that the store is about to forget; returns the load to
-    /// request.
+    /// Begins to read all that the layer has not asked for of a bundle that the store is about to forget. Returns the
+    /// load to request; `None` if nothing is left on disk, or too much.
     pub fn rescue(&mut self, id: SendId) -> Option<(u64, Payload)> {
         // Only layers that cannot stop a transfer need this. A long rest is not read: a range that cannot be read
         // ends the session, which costs less than the memory.

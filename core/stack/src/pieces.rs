@@ -12,7 +12,7 @@ use core::ops::Range;
 use farlink_base::{BundleMeta, HopState, Payload};
 use farlink_bundle::Encoded;
 
-/// A piece is at least this part of the bytes before it, so that even a long bundle gives few pieces.
+/// Each piece is at least 1/`SHARE` of the payload before it, so that even a long bundle gives few pieces.
 const SHARE: u64 = 16;
 
 /// Makes the fragment with this range of a payload.
@@ -25,10 +25,10 @@ struct Passed {
     piece: Box<dyn Piece>,
 }
 
-/// A complete piece, as if it had arrived as a fragment.
+/// A complete piece, encoded as if it had arrived as a fragment.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// Bytes of the encoded bundle that are promised with it; those before belong to earlier pieces.
+    /// Range of the arriving bundle that is promised with this piece; bytes before it belong to earlier pieces.
     pub promises: Range<u64>,
     pub encoded: Encoded,
 }
@@ -59,7 +59,7 @@ impl Pieces {
         let cuttable = meta.may_fragment() && meta.payload.len() > least;
         cuttable.then_some(Pieces { meta, hop, payload_at, least, passed: 0, passing: None, ready, ends })
     }
-    /// Begins the next piece at this byte of the payload, unless only the last stretch is left.
+    /// Begins the next piece at offset `start` of the payload, unless only the last stretch is left.
     fn begin(&mut self, start: u64, cut: Cut<'_>) {
         let end = start.saturating_add(self.least.max(start / SHARE).max(1));
         // The last stretch needs no piece: the whole bundle is here by then.
@@ -95,15 +95,15 @@ impl Pieces {
             self.begin(last, cut);
         }
     }
-    /// Number of bytes from this offset in the bundle on that belong to the same piece; `None`: all.
+    /// Number of bytes from this offset in the bundle to the end of their piece; `None`: no piece ends later.
     pub fn until_end(&self, offset: u64) -> Option<u64> {
         self.ends.front().map(|end| end.saturating_sub(offset))
     }
-    /// Notes that all bytes up to this offset left for the disk; returns whether a piece ends there.
+    /// Records that all bytes up to this offset left for the disk; returns whether a piece ends there.
     pub fn left(&mut self, offset: u64) -> bool {
         self.ends.pop_front_if(|end| *end <= offset).is_some()
     }
-    /// Returns the pieces that are complete, where the bundle is this rope so far.
+    /// Returns the pieces whose bytes are all in `rope`, the part of the bundle that is on disk.
     pub fn complete(&mut self, rope: &Payload) -> Vec<Kept> {
         let (at, mut out) = (self.payload_at, Vec::new());
         while let Some(Passed { range, piece }) = self.ready.pop_front_if(|ready| at + ready.range.end <= rope.len()) {

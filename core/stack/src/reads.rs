@@ -1,6 +1,6 @@
-//! Payloads on disk that are wanted in memory, whole: those of deliveries, and of pieces that are to be sent. They
-//! are read in steps, so that sends need not wait for them. A long piece is not kept: its bytes pass for its CRC,
-//! and it is read again as it leaves.
+//! Payloads on disk that are read into memory whole: those of deliveries, and of fragments to be sent. They are read in
+//! steps, so that transmissions need not wait for them. A long fragment is not kept: its bytes pass once for its CRC,
+//! and are read again as it leaves.
 //!
 //! Bytes read and not yet handed on are bounded: a payload beyond the bound waits for its turn, and one longer than
 //! the bound is read alone.
@@ -18,13 +18,14 @@ use farlink_bpa::app::{AppOutput, DeliveryId};
 
 /// Bytes of one payload that are read at once.
 const STEP: u64 = 4 << 20;
-/// Longest delivery that is handed on whole even if less may be read at once, unless applications left as much
-/// unanswered.
+/// Maximum length of a delivery that is handed on whole even if `bytes_max` is less, unless applications left too many
+/// bytes unanswered ([`Reads::stays`]).
 const WHOLE: u64 = 16 << 20;
-/// Longest delivery that is always handed on whole: for shorter ones, asking the disk again would cost more.
+/// Maximum length of a delivery that is always handed on whole: for a shorter one, asking the disk again would cost
+/// more.
 const LITTLE: u64 = 64 << 10;
 
-/// A transmission, as the agent decided it.
+/// A transmission that the agent decided on.
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub link: LinkId,
@@ -35,7 +36,7 @@ pub(crate) struct Departure {
     /// Encoded length of the bundle or fragment.
     pub size: u64,
     pub reliable: bool,
-    /// The time to which the age in `hop` refers, and the end of the lifetime.
+    /// Time to which the age in `hop` refers, then the end of the lifetime.
     pub lives: [Instant; 2],
 }
 impl Departure {
@@ -52,15 +53,16 @@ impl Departure {
 #[derive(Debug)]
 pub(crate) enum Waiting {
     Departure(Departure),
-    /// A delivery; with its bundle where its security is to be checked.
+    /// A delivery; with its bundle if its security is to be checked.
     Delivery(AppOutput, Option<Arc<BundleMeta>>),
-    /// The driver, for a part of a delivery.
+    /// A request of the driver for part of a delivery.
     Part(DeliveryId),
-    /// A piece, until its bytes have passed.
+    /// A fragment to be sent, whose bytes pass for its CRC.
     Piece(Departure, Box<dyn Piece>),
 }
 impl Waiting {
-    /// The bundle to name to the agent when its payload cannot be read.
+    /// Transmission or delivery to report to the agent if the payload cannot be read; `None` if the read belongs to
+    /// neither.
     pub fn reading(&self) -> Option<Reading> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => Some(Reading::Send(departure.id)),
@@ -70,7 +72,7 @@ impl Waiting {
             Waiting::Delivery(..) => None,
         }
     }
-    /// Number of the transmission, if this is one over the link.
+    /// Number of the transmission, if it goes over this link.
     fn send_over(&self, link: LinkId) -> Option<SendId> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => {
@@ -88,12 +90,12 @@ impl Waiting {
 struct Job {
     waiting: Waiting,
     rope: Payload,
-    /// Bytes asked for so far, and those to be handed on.
+    /// Number of bytes requested from the store so far; `read` collects the answers.
     asked: u64,
     read: Payload,
 }
 impl Job {
-    /// Bytes of memory it takes at most.
+    /// Upper bound of the memory that the job takes, bytes.
     fn cost(&self) -> u64 {
         match self.waiting {
             Waiting::Piece(..) => self.rope.len().min(STEP),
@@ -110,13 +112,13 @@ pub(crate) type Load = (u64, Payload);
 pub(crate) struct Reads {
     jobs: BTreeMap<u64, Job>,
     queue: VecDeque<Job>,
-    /// Bytes under way in `jobs`, and their bound.
+    /// Sum of the costs of `jobs`; at most `bytes_max`, unless one job alone costs more.
     bytes: u64,
     bytes_max: u64,
     last: u64,
 }
 
-/// A node without a disk reads nothing.
+/// Empty value shared by nodes that read nothing from disk yet.
 impl Empty for Reads {
     type From = u64;
     const EMPTY: &'static Self = &Reads::new(0);

@@ -11,9 +11,9 @@ use farlink_bundle::v7::custody::{self, Counter, NumberRun, ReportingBlock, Sequ
 pub struct CompressedConfig {
     /// Behaviour of the agent: which events it reports, and to whom.
     pub settings: CompressedSettings,
-    /// Type of the block.
+    /// Block type of the compressed reporting extension block.
     pub block: u64,
-    /// Type of the record.
+    /// Record type of compressed reporting signals.
     pub record: u64,
 }
 impl CompressedConfig {
@@ -39,13 +39,13 @@ pub(crate) fn codes(custody: Option<CustodyCodes>, compressed: Option<&Compresse
     Some(CustodyCodes { transfer_block, reporting_block, custody_record, reporting_record })
 }
 
-/// The block of a bundle made here with this number and these flags.
+/// Type and content of the reporting block of a bundle made here, with this number and these requests.
 pub(crate) fn block((number, asks): (u64, u64), codes: &CustodyCodes) -> (u64, ReportingBlock) {
     let block = ReportingBlock { number, sequence: Transfer::COUNTER, asks, source: None, report_to: None };
     (codes.reporting_block, block)
 }
 
-/// The reports that a bundle's block asks for.
+/// The compressed reports that a bundle's block requests; `None` without a block, or if this node ignores it.
 pub(crate) fn asked(bundle: &BundleMeta, codes: &CustodyCodes) -> Option<Asked> {
     if codes.reporting_block == 0 {
         return None;
@@ -57,7 +57,8 @@ pub(crate) fn asked(bundle: &BundleMeta, codes: &CustodyCodes) -> Option<Asked> 
     Some(Asked { number, sequence, asks, source, report_to })
 }
 
-/// A compressed reporting signal.
+/// Encodes a compressed reporting signal, naming only sources that are not among `known`. `None` if this node has no
+/// record type for it.
 pub(crate) fn signal(said: &[(Item, Numbers)], known: &[&EndpointId], codes: &CustodyCodes) -> Option<Payload> {
     if codes.reporting_record == 0 {
         return None;

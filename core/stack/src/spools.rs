@@ -1,5 +1,5 @@
-//! Payloads of applications that go to disk as they come, because they are too long for memory. The bundle is made
-//! of the stored bytes once its request is complete; its payload block goes without CRC, as no byte is read again.
+//! Payloads of applications that go to disk as they come, because they are too long for memory. The bundle is made of
+//! the stored bytes once its request is complete; its payload block has no CRC, as no byte is read again.
 //!
 //! Spools are numbered among the spills of [`crate::arrivals`], which owns them and performs their actions.
 
@@ -15,11 +15,11 @@ use farlink_bpa::app::{RequestId, SendRequest};
 struct Spool {
     spill: u64,
     quota: u64,
-    /// Its first bytes, on disk.
+    /// First bytes of the payload, on disk.
     rope: Payload,
-    /// Bytes that follow, on their way there.
+    /// Number of bytes that follow, on their way to disk.
     flying: u64,
-    /// Bytes in memory that follow those on disk.
+    /// Last bytes so far, in memory.
     rest: Payload,
     /// The request, once it is whole.
     request: Option<Box<SendRequest>>,
@@ -39,7 +39,7 @@ pub(crate) struct Spools {
     /// `None`: refused, and the application informed; further parts are dropped.
     open: BTreeMap<RequestId, Option<Spool>>,
     of_spill: BTreeMap<u64, RequestId>,
-    /// Requests that are with the agent.
+    /// Spill of each request that the agent has not decided.
     undecided: BTreeMap<RequestId, u64>,
     memory: u64,
 }
@@ -51,7 +51,7 @@ impl Spools {
     pub fn memory(&self) -> u64 {
         self.memory
     }
-    /// Takes the next bytes of a payload; `number` makes the number of its spill, if it is its first.
+    /// Takes the next bytes of a payload; `number` gives the number of its spill if these are the first.
     pub fn part(
         &mut self,
         (request, source): (RequestId, NodeId),
@@ -86,7 +86,7 @@ impl Spools {
             out.push(Do::Spill { spill: spool.spill, quota: spool.quota, data });
         }
     }
-    /// Completes a request, whose own payload is the end of the spooled one. Returns the request if nothing was
+    /// Completes a request, whose own payload is the end of the spooled payload. Returns the request if nothing was
     /// spooled for it.
     pub fn send(&mut self, request: RequestId, wanted: SendRequest, out: &mut Vec<Do>) -> Option<SendRequest> {
         match self.open.get_mut(&request) {

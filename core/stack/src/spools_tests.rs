@@ -1,4 +1,4 @@
-//! Payloads of applications on their way to disk, against a store that answers when it is asked to.
+//! Payloads of applications on their way to disk, against a store that answers only when the test lets it.
 
 use super::*;
 use farlink_base::{Chunk, EndpointId, Extent, Facts, Priority};
@@ -73,7 +73,7 @@ impl SpoolBench {
         assert!(self.spools.send(request, wanted(end), &mut self.out).is_none(), "it was spooled");
         self.take_spills();
     }
-    /// The payload of the request the agent is given.
+    /// The payload of the request that the agent gets.
     fn given(&mut self) -> Option<Payload> {
         self.out.iter().find_map(|what| match what {
             Do::Send(_, wanted) => Some(wanted.payload.clone()),

@@ -31,7 +31,7 @@ use farlink_bpa::{Agent, OfferToken, Quota};
 /// First number for loads of sends that are under way; other loads have lower numbers.
 const FIRST_SEND_LOAD: u64 = 1 << 62;
 
-/// One node, driven by the owner of clocks, sockets and disks.
+/// One node; a driver owns its clocks, sockets and disks.
 #[derive(Debug)]
 pub struct Stack {
     agent: Agent,
@@ -58,7 +58,7 @@ pub const LINKS_MAX: u32 = 1 << 20;
 const FEW: usize = 8;
 
 impl Stack {
-    /// A node as configured, which speaks versions 7 and 6 of the bundle protocol. It begins with the first
+    /// A node as configured, which speaks versions 7 and 6 of the bundle protocol. It opens its store with the first
     /// [`Input::Clock`].
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Stack {
         codecs.sort_by_key(|codec| codec.version() != config.node.bundle_version);
         Stack::speaking(config, codecs)
     }
-    /// A node that speaks these versions of the bundle protocol; its own bundles are of the first.
+    /// A node that speaks these versions of the bundle protocol; bundles that it makes are of the first.
     ///
     /// # Errors
     /// Names the key that cannot be used, and a value to write instead.
@@ -108,11 +108,11 @@ impl Stack {
         })
     }
 
-    /// Replaces the configured router by one that no registry has; before the first input.
+    /// Replaces the configured router by one that is in no registry. Call it before the first input.
     pub fn set_router(&mut self, router: Box<dyn farlink_routing::Router>) {
         self.agent.set_router(router);
     }
-    /// Replaces the configured congestion control by one that no registry has; before the first input.
+    /// Replaces the configured congestion control by one that is in no registry. Call it before the first input.
     pub fn set_control(&mut self, control: Box<dyn farlink_congestion::Control>) {
         self.agent.set_control(control);
     }
@@ -158,7 +158,8 @@ impl Stack {
             self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         }
         if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
-            // Thousands of idle nodes hold no room for it; a busy one keeps its room until its contact ends.
+            // Frees the work list: a simulation may have thousands of idle nodes. A busy node keeps its capacity until
+            // its contact ends.
             self.work = VecDeque::new();
         }
     }
@@ -267,7 +268,7 @@ impl Stack {
     fn agent_at(&self) -> Option<Instant> {
         Some(self.agent_at).filter(|at| *at < Instant::MAX)
     }
-    /// Replaces rules and keys for the security of bundles; false if the node began without any.
+    /// Replaces rules and keys for the security of bundles; false, without effect, if the node began without any.
     pub fn set_security(&mut self, rules: Vec<farlink_base::security::Rule>, keys: KeyRing) -> bool {
         self.edges.security_mut().map(|security| security.set(rules, keys)).is_some()
     }

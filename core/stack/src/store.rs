@@ -37,7 +37,7 @@ impl Store {
             Store::Durable(s) => s.next_timeout(),
         }
     }
-    /// Usage of the store; one in memory is as full as the book.
+    /// Usage of the store; for a store in memory, the numbers are those of the agent's book.
     pub fn usage(&self, (bundles, bytes, capacity): (u64, u64, u64)) -> Usage {
         match self {
             Store::Memory => Usage { bundles, bytes, file_bytes: bytes, capacity, ..Usage::default() },

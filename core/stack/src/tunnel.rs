@@ -7,7 +7,7 @@ use farlink_bpa::{Answer, Carried, Numbers, TunnelCodes};
 use farlink_bundle::v7::custody::NumberRun;
 use farlink_bundle::v7::{self, TunnelSignal, tunnel};
 
-/// Seconds of Unix at the beginning of DTN time.
+/// Unix time at the beginning of DTN time, in seconds.
 const UNIX_TO_DTN_S: u64 = 946_684_800;
 
 /// Payload of the outer bundle that carries `bundle`.
@@ -30,7 +30,7 @@ pub(crate) fn signal(codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Pa
     Payload::from(TunnelSignal { disposition, runs }.encode(codes.signal))
 }
 
-/// Reads the bundle or the signal that a record carries.
+/// Reads the bundle or the signal that a record carries; [`Carried::Nothing`] for other records.
 pub(crate) fn carried(
     outer: &BundleMeta,
     payload: &Payload,

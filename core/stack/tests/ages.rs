@@ -48,7 +48,7 @@ impl Carrier {
     fn is_stream(self) -> bool {
         STREAMS.contains(&self)
     }
-    /// Whether it waits until many can leave in one block.
+    /// Whether the layer waits until many bundles can leave in one block.
     fn in_blocks(self) -> bool {
         matches!(self, Carrier::Ltp { aggregate: 1.., .. })
     }
@@ -101,12 +101,12 @@ impl Carrier {
 struct AgeSetup {
     over: Carrier,
     version: u8,
-    /// Whether the node that they leave has a clock.
+    /// Whether the node that the bundles leave has a clock.
     clock: bool,
-    /// Whether they leave from a node that got them from a source without a clock.
+    /// Whether the bundles leave from a node that got them from a source without a clock.
     relay: bool,
     crc: CrcType,
-    /// Whether they leave from disk.
+    /// Whether the bundles leave from disk.
     disk: bool,
     count: u32,
     bytes: usize,
@@ -115,7 +115,7 @@ struct AgeSetup {
     /// Time by which a layer gets bundles before they can leave.
     ahead: Duration,
     plan: Option<&'static str>,
-    /// Whether a bundle lives no longer than [`SHORT`], by number.
+    /// Whether a bundle, given by its number, lives no longer than [`SHORT`].
     short: fn(u32) -> bool,
 }
 impl AgeSetup {
@@ -214,7 +214,7 @@ impl AgeBench {
             self.line.tell(0, Input::App(AppInput::Send { request: RequestId(0), bundle }));
         }
     }
-    /// The link they leave over.
+    /// The link over which the bundles leave.
     fn link(&self) -> LinkId {
         LinkId(self.setup.sender() as u32)
     }
@@ -243,7 +243,7 @@ impl AgeBench {
         self.line.lag = Duration::ZERO;
         self.line.run(Duration::from_secs(60));
     }
-    /// Time at which each left first.
+    /// Time at which each bundle left first.
     fn left(&self) -> BTreeMap<u32, Instant> {
         aged::left(&self.line).into_iter().map(|(number, times)| (number, times[0])).collect()
     }

@@ -14,7 +14,7 @@ use farlink_stack::{BpV7, Codec, CompressedConfig, Config, CustodyConfig, Input}
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Bundles as they came to a node.
+/// Bundles as they arrived at a node.
 type ReportWire = Arc<Mutex<Vec<Bytes>>>;
 
 /// All three nodes send compressed reports; the first requests them.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 
-/// Everybody takes custody, and the first asks for it.
+/// All nodes take custody, and the first one requests it.
 fn everybody(version: u8) -> impl Fn(usize, &mut Config) {
     move |node, config| {
         let mut custody = CustodyConfig::default();
@@ -117,7 +117,7 @@ fn lost_bundle_is_resent_by_custodian() {
     }
 }
 
-/// Bundles as they came to a node.
+/// Bundles as they arrived at a node.
 type CustodyWire = Arc<Mutex<Vec<Bytes>>>;
 fn heard<C: Codec + 'static>(codec: C, wire: &CustodyWire) -> Box<dyn Codec> {
     let wire = wire.clone();

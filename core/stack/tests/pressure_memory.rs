@@ -14,7 +14,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
 
-/// Most bytes allocated while a node learns of memory pressure, beyond those before.
+/// Largest number of bytes allocated while a node learns of memory pressure, beyond those before.
 fn copied(line: &mut Line, pressure: Pressure) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();

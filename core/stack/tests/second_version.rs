@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 
-/// Bundles as they came, byte for byte.
+/// Bundles as they arrived, byte for byte.
 type StubWire = Arc<Mutex<Vec<Bytes>>>;
 
 /// BPv7 that records the bundles it reads.

@@ -112,7 +112,7 @@ struct TwoNodes {
     delivered: Vec<Bytes>,
     /// Registrations of the deliveries that are being read from disk.
     reading: BTreeMap<DeliveryId, RegistrationId>,
-    /// Failed deliveries among those, whose bytes on disk were lost.
+    /// Number of deliveries that failed because their bytes on disk were lost.
     unreadable: usize,
     sent: usize,
     events: Vec<(usize, Event)>,
@@ -359,7 +359,7 @@ fn bundles_cross_at_message_level() {
     exchange(TestedLayer::Message, StoreKind::Memory, Duration::from_secs(1));
 }
 
-/// Two nodes with long bundles on the first one's disk, for the second; the link does not take them yet.
+/// Two nodes; the first has long bundles for the second on disk, and the link does not take bundles yet.
 fn long_bundles(layer: TestedLayer) -> (TwoNodes, Vec<Bytes>) {
     let mut world = TwoNodes::tuned(layer, StoreKind::Durable, Duration::from_millis(2), |config| {
         config.node.limits.memory_bytes = 0;

@@ -55,7 +55,7 @@ fn both_versions_cross_two_hops() {
     }
 }
 
-/// Bundles as they came, byte for byte.
+/// Bundles as they arrived, byte for byte.
 type WireV6 = Arc<Mutex<Vec<Bytes>>>;
 
 /// Codec that records the bytes a node reads, and may change them.
@@ -107,7 +107,7 @@ fn each_bundle_leaves_as_it_came() {
     }
 }
 
-/// Adds a block after the payload that no node knows.
+/// Adds a block of unknown type after the payload.
 fn follow(bytes: Bytes) -> Bytes {
     let begun = v6::begin(&Payload::from(bytes.clone()), Profile::Strict).unwrap().unwrap();
     let mut bytes = bytes.to_vec();

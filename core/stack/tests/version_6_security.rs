@@ -9,7 +9,7 @@ use farlink_stack::{Config, KeyRing, Secret, SecurityConfig};
 fn rule(role: Role, service: Service, required: bool) -> Rule {
     Rule { required, ..payload_rule(role, service) }
 }
-/// The first of `count` nodes makes bundles of version 6; the one at `place` has these rules.
+/// The first of `count` nodes makes bundles of version 6; the node at `place` has these rules.
 fn line(count: usize, place: usize, rules: Vec<Rule>) -> Line {
     let tune = move |node: usize, config: &mut Config| {
         config.node.bundle_version = if node == 0 { 6 } else { 7 };

@@ -1,8 +1,8 @@
-//! Bytes kept per source, bounded: one hostile or broken source must not fill the store for all.
+//! Bytes kept per source, bounded: no hostile or broken source can fill the store for all.
 
 use alloc::collections::BTreeMap;
 
-/// Bytes kept per quota key, against one limit for each.
+/// Bytes kept for each quota key, all under the same limit.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     limit: u64,

@@ -1,4 +1,4 @@
-//! TLS certificates of a run, issued by `farlink node certs` for an authority of the run.
+//! TLS certificates of a run, issued by `farlink node certs` with an authority created for the run.
 
 use crate::driver::{COMMON, NodeContext};
 use anyhow::{Context, Result, bail};
@@ -13,10 +13,11 @@ pub struct Files {
     pub authorities: String,
 }
 
-/// Creates the certificate of a node, and with the first one the authority; `None` if no session of the node uses TLS.
+/// Creates the certificate of a node, and the authority with the first certificate; `None` if no session of the node
+/// uses TLS.
 ///
 /// # Errors
-/// The output of the program, if it fails.
+/// If the program fails; the error has its output.
 pub fn make(node: &NodeContext<'_>) -> Result<Option<Files>> {
     let here = &node.scenario.nodes[node.index];
     if node.scenario.layers_of(node.index).iter().all(|layer| here.tls(layer.kind) == Tls::Forbid) {
@@ -37,7 +38,7 @@ pub fn make(node: &NodeContext<'_>) -> Result<Option<Files>> {
     Ok(Some(files))
 }
 
-/// The folder shared by all nodes, relative to a node's folder.
+/// Folder shared by all nodes, relative to the folder of a node.
 fn folder() -> String {
     format!("../{COMMON}")
 }

@@ -11,17 +11,17 @@ use farlink_base::{
 use farlink_scenario::{Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
-// Time by which a node without real-time priority hands over ahead, ns: the scheduling delay of nodes
-// on a loaded machine. Other nodes keep the default, as in simulation.
+// Time in ns by which a node without real-time priority hands over ahead: the scheduling delay of nodes on a loaded
+// machine. Other nodes keep the default, as in simulation.
 const AHEAD_WHEN_LATE: u64 = 100_000_000;
 // Largest difference between the clocks of hosts on one machine, ns.
 const CLOCK_ERROR: u64 = 1_000_000;
-// Default port of `[discovery]`, written out because the unicast addresses need one.
+// Default port of `[discovery]`, stated because unicast addresses need a port.
 const ANNOUNCED_AT: u16 = 3003;
 // Interval between announcements: the shortest that nodes accept.
 const ANNOUNCED_EVERY: &str = "1 s";
 
-/// Configuration file of one node; `shows` is its certificate if its sessions use TLS.
+/// Text of one node's configuration file; `shows` are its certificate files if its sessions use TLS.
 pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     let here = &node.scenario.nodes[node.index];
     let mut toml = Toml::default();
@@ -98,18 +98,18 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     toml.text
 }
 
-/// Plain settings of a node: those of the scenario, else those of the testbed.
+/// Settings of a node: those of the scenario, and those of the testbed for the rest.
 fn rows(node: &NodeContext<'_>) -> Given {
     let here = &node.scenario.nodes[node.index];
     let usual = here.settings();
-    // The simulator derives the seed of a node in the same way.
+    // The simulator derives a node's seed in the same way.
     let seed = Rng::stream(node.scenario.seed, 2 << 32 | node.index as u64).next_u64();
     let mut rows: Given = vec![
         ("clock_error", CLOCK_ERROR),
         ("seed", seed),
         ("shutdown_timeout", nanoseconds(usual.shutdown_timeout)),
         ("store.capacity", usual.store.capacity.bytes()),
-        // Every peer counts as a configured neighbour, as in simulation.
+        // No share is kept from unknown peers: in simulation every peer counts as a configured neighbour.
         ("store.strangers", usual.store.capacity.bytes()),
     ];
     if !node.real_time {
@@ -146,8 +146,8 @@ fn reports_and_quotas(here: &Node, toml: &mut Toml) {
     }
 }
 
-/// Writes the table of announcements. They go to unicast addresses, because the links of a run have no multicast
-/// groups.
+/// Writes the table of discovery, if links of the node are to be discovered. Announcements go to unicast addresses,
+/// because the links of a run have no multicast groups.
 fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
     let ends = node.scenario.ends_of(node.index);
     let found: Vec<&LinkEnd> = ends.iter().filter(|end| node.scenario.links[end.link].found).collect();
@@ -168,17 +168,17 @@ fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
     toml.value("layers", list(&layers.map(|layer| layer.name).collect::<Vec<_>>()));
 }
 
-/// Contact plan common to all nodes; its epoch is in the configuration.
+/// Text of the contact plan, the same for all nodes; the configuration has its epoch.
 pub fn contact_plan(node: &NodeContext<'_>) -> String {
     let mut plan = node.scenario.contact_plan();
-    // The epoch is known only when the run starts.
+    // The epoch is known only when the run starts, so it is in the configuration.
     plan.epoch = None;
     let named = node.scenario.nodes.iter().filter(|n| n.number.is_named());
     let names: Vec<_> = named.filter_map(|n| Some((n.ids.first()?.clone(), n.number))).collect();
     farlink_routing::contact_plan::farlink::emit(&plan, &names)
 }
 
-/// Writes the layers that the node needs, then its links.
+/// Writes the convergence layers that the node needs, then its links.
 fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
     let here = &node.scenario.nodes[node.index];
     for layer in node.scenario.layers_of(node.index) {
@@ -196,7 +196,7 @@ fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
         }
     }
     for end in node.scenario.ends_of(node.index) {
-        // Links that appear later are added at run time, and discovered ones find themselves.
+        // Links that appear later are added at run time, and discovered links are not configured.
         let here = &node.scenario.links[end.link];
         if here.appears.is_zero() && !here.found {
             link(node, &end, toml);
@@ -204,7 +204,7 @@ fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
     }
 }
 
-/// Table of one link, for a running node to add.
+/// Text of one link's table, for the running node to add.
 pub fn link_toml(node: &NodeContext<'_>, index: usize) -> String {
     let mut toml = Toml::default();
     for end in node.scenario.ends(index).iter().filter(|end| end.node == node.index) {
@@ -278,7 +278,7 @@ fn security(rules: &[Rule], rows: &Given, toml: &mut Toml) {
     }
 }
 
-/// Key file with the keys named by the node's rules and links.
+/// Text of the key file with the keys named by the node's rules and links; `None` if they name none.
 pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
     let rules = node.scenario.nodes[node.index].security.iter().map(|rule| rule.key.clone());
     let links = node.scenario.ends_of(node.index).into_iter().filter_map(|end| node.scenario.link_key(end.link));
@@ -341,7 +341,8 @@ impl Toml {
     fn text(&mut self, key: &str, value: &str) {
         self.value(key, quoted(value));
     }
-    /// Writes the given settings of one table; the node has the same defaults for the rest.
+    /// Writes those settings of one table that are given; for the rest, the node has the same defaults as the
+    /// simulator.
     fn rows(&mut self, table: &str, given: &Given) {
         for row in params_of(table) {
             if let Some((_, value)) = given.iter().find(|(path, _)| *path == row.path) {
@@ -349,7 +350,7 @@ impl Toml {
             }
         }
     }
-    /// Writes every setting of a table.
+    /// Writes every setting of a table, with its value in `terms`.
     fn terms<T: Default>(&mut self, table: &[LayerParam<T>], terms: &T) {
         for row in table {
             self.value(row.name, row.setting().in_toml((row.get)(terms)));

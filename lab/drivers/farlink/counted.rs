@@ -1,4 +1,4 @@
-//! Counters of bundles created and delivered at a node, taken from its event file.
+//! Counters of bundles created and delivered at a node, from its event file.
 
 use crate::driver::BundleTally;
 use farlink_base::{BundleHandle, BundleKey, Event};
@@ -9,14 +9,15 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug, Default)]
 pub struct Counted {
     pub tally: BundleTally,
-    /// Bundles delivered to its applications; a restarted node may deliver them again.
+    /// Bundles delivered to the node's applications; a restarted node may deliver them again.
     taken: HashSet<BundleKey>,
-    /// Bundles at the node now, by the numbers of its current life.
+    /// Bundles at the node now, by their numbers, which are valid until the next restart.
     here: HashMap<BundleHandle, BundleKey>,
 }
 
 impl Counted {
-    /// Counts one line of the event file. Nodes that restart need the identity of each bundle, which costs more.
+    /// Counts one line of the event file. `restarts` is whether the node is ever restarted: then the identity of each
+    /// bundle is needed, which costs more.
     pub fn count(&mut self, line: &[u8], restarts: bool) {
         let is = |name: &str| is_event(line, name);
         if is("created") {
@@ -28,7 +29,7 @@ impl Counted {
         }
     }
 
-    /// Forgets the bundle numbers, because a restarted node assigns them again.
+    /// Forgets the bundle numbers after a kill, because the restarted node assigns them again.
     pub fn begin_again(&mut self) {
         self.here.clear();
     }
@@ -40,8 +41,8 @@ impl Counted {
             Some((_, Event::Seen { bundle, key, .. })) => drop(self.here.insert(bundle, key)),
             Some((_, Event::Deleted { bundle, .. })) => drop(self.here.remove(&bundle)),
             Some((_, Event::Delivered { bundle })) => {
-                // A bundle without a `seen` event cannot be recognised again, so it counts.
-                // A restarted node may deliver a bundle again, under another number.
+                // A restarted node may deliver a bundle again, under another number. A bundle without a `seen` event
+                // cannot be recognised, so it counts each time.
                 let is_new = self.here.get(&bundle).is_none_or(|key| self.taken.insert(*key));
                 self.tally.delivered += u64::from(is_new);
             }

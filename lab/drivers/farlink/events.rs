@@ -1,4 +1,4 @@
-//! Conversion of the node's event file to rows, through the recorder that both worlds use.
+//! Converts the node's event file to rows, with the recorder that the simulator uses, too.
 
 use anyhow::{Context, Result, anyhow};
 use farlink_report::{EventRow, Recorder};
@@ -9,23 +9,23 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-// Prefix under which recorders name links opened by peers.
+// Prefix of the names that recorders give to links opened by peers.
 const DYNAMIC: &str = "dynamic-";
 
 /// Reader of one node's event file.
 pub struct EventReader {
     names: farlink_events::EventNames,
     recorder: Recorder,
-    /// Names of discovered neighbours, with the names of the scenario's links to them.
+    /// Names of neighbours to be discovered, each with the name of the scenario's link to it.
     found: Vec<(String, String)>,
-    /// Names of dynamic links opened by such neighbours, with the names of the scenario's links.
+    /// Names of dynamic links that such neighbours opened, each with the name of the scenario's link.
     opened: HashMap<String, String>,
 }
 
 impl EventReader {
     pub fn new(scenario: &Scenario, index: usize) -> Self {
         let node = &scenario.nodes[index];
-        // Links in the order of the node's configuration file, which numbers them.
+        // In the order of the node's configuration file, which numbers the links.
         let ends = scenario.ends_of(index);
         let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
         let is_found = |end: &&LinkEnd| scenario.links[end.link].found;
@@ -46,14 +46,14 @@ impl EventReader {
         }
     }
 
-    /// Renames a dynamic link: a neighbour to be discovered may connect first, over a link without a name.
+    /// Gives a dynamic link the name of the scenario's link, if a neighbour to be discovered opened it.
     fn named(&mut self, mut row: EventRow) -> EventRow {
         let Some(link) = row.link.as_deref().filter(|_| !self.found.is_empty()) else { return row };
         if &*row.event == "link_up" {
             let same = |(neighbour, _): &&(String, String)| row.peer.as_deref() == Some(neighbour.as_str());
             match self.found.iter().find(same).filter(|_| link.starts_with(DYNAMIC)) {
                 Some((_, name)) => drop(self.opened.insert(link.to_string(), name.clone())),
-                // A dynamic number may be reused for a link to another neighbour.
+                // The number of a dynamic link may be reused for another neighbour.
                 None => drop(self.opened.remove(link)),
             }
         }
@@ -63,7 +63,7 @@ impl EventReader {
         row
     }
 
-    /// Calls `each` with every row; an unfinished last line is skipped.
+    /// Calls `each` with every row of the file; an unfinished last line is skipped.
     pub fn read(&mut self, path: &Path, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);

@@ -1,4 +1,4 @@
-//! Handling of a killed node's files: its events, which the restarted node would overwrite, and its sockets, which
+//! Handles the files of a killed node: its events, which the restarted node would overwrite, and its sockets, which
 //! would make it look ready. Unwritten output of its applications and log is lost, and up to 200 ms of its events.
 
 use super::{CONTROL, EVENTS, SOCKET};
@@ -9,19 +9,19 @@ use farlink_events::EventNames;
 use std::fs;
 use std::io::Write;
 
-/// Name of the event file of a life that ended early.
+/// Name under which the event file of a node is kept after kill number `life`, counted from 0.
 pub fn events_of(life: u32) -> String {
     format!("events.{life}.jsonl")
 }
 
-/// Keeps the events of the life that ended with the kill at `killed_ns` (monotonic), without a truncated last line and
-/// with a fault event added; removes its sockets.
+/// Keeps the events up to the kill at `killed_ns` (monotonic) under another name, without a truncated last line and
+/// with a fault event added; removes the node's sockets.
 pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()> {
     let file = node.folder.join(EVENTS);
     let mut text = fs::read(&file).unwrap_or_default();
     // The kill may have cut the last line.
     text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
-    // The node may have written events after the time that was taken before the kill.
+    // `killed_ns` was taken before the kill took effect, so the node may have written later events.
     let down_ns = last_time(&text).map_or(killed_ns, |last| last.max(killed_ns));
     text.extend_from_slice(line(node, down_ns, "node down").as_bytes());
     let kept = node.folder.join(events_of(life));
@@ -29,11 +29,11 @@ pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()
     for left in [SOCKET, CONTROL] {
         let _ = fs::remove_file(node.folder.join(left));
     }
-    // The run may end before the next life writes its first event.
+    // The run may end before the restarted node writes its first event.
     fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Appends the event of the restart to the file of the life that ended.
+/// Appends the event of the restart to the events kept at kill number `life`.
 pub fn tell_up(node: &NodeContext<'_>, life: u32) -> Result<()> {
     let kept = node.folder.join(events_of(life));
     let opened = fs::OpenOptions::new().append(true).open(&kept);
@@ -43,18 +43,17 @@ pub fn tell_up(node: &NodeContext<'_>, life: u32) -> Result<()> {
         .with_context(|| format!("cannot write {}", kept.display()))
 }
 
-/// Time of the last of these lines, on the monotonic clock.
+/// Time of the last line, in monotonic ns; `None` if it cannot be read.
 fn last_time(lines: &[u8]) -> Option<u64> {
     let last = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
     let names = EventNames::new(String::new(), Vec::new());
     Some(names.read(std::str::from_utf8(last).ok()?).ok()?.0.0)
 }
 
-/// Event line of a fault of the node at that time.
+/// Event line of a fault of the node at `at_ns` (monotonic).
 fn line(node: &NodeContext<'_>, at_ns: u64, what: &'static str) -> String {
     let names = EventNames::new(node.scenario.nodes[node.index].name.clone(), Vec::new());
-    // The wall clock then is derived from the time since, because only the monotonic time was
-    // recorded.
+    // Only the monotonic time was recorded, so the wall-clock time is derived from it.
     let ago_ns = farlink_os::monotonic_ns().saturating_sub(at_ns);
     let utc_ns = farlink_os::realtime_ns().saturating_sub(ago_ns);
     names.json(Instant(at_ns), utc_ns, &Event::Fault { link: None, what }) + "\n"
@@ -80,7 +79,7 @@ mod tests {
         something(&NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch, program, real_time: true });
         fs::remove_dir_all(&folder).unwrap();
     }
-    /// Times and names of the node's events in all its lives.
+    /// Times, names and reasons of the node's events, over all restarts.
     fn said(driver: &mut Farlink, node: &NodeContext<'_>) -> Vec<(u64, String)> {
         let mut said = Vec::new();
         let each = &mut |row: farlink_report::EventRow| {

@@ -1,5 +1,5 @@
-//! Driver of our own node, started as a separate program: `farlink node`, with the applications `farlink send`, `recv`
-//! and `ping` attached to its socket. Nothing of the node is linked here.
+//! Driver of Farlink's own node, started as a separate program: `farlink node`, with the applications `farlink send`,
+//! `recv` and `ping` attached to its socket. Nothing of the node is linked here.
 
 mod certificates;
 mod configuration;
@@ -36,7 +36,7 @@ pub const KEYS: &str = "node.keys";
 /// Socket of the control API, present if the node's links change.
 pub const CONTROL: &str = "control.sock";
 
-// The log is searched for this text, because no event reports that a node reduced a bound.
+// Searched for in the log, because no event reports that a node reduced a bound.
 const LOG: &str = "node.log";
 const LOWERED: &str = "its share of the memory budget";
 
@@ -45,10 +45,10 @@ const ECHO: u32 = 128;
 // Most bundles in hand-over before the first is accepted, if the scenario sets no limit.
 const WINDOW: u32 = 64;
 
-/// State of one node of ours.
+/// Driver of one Farlink node, with its state.
 #[derive(Debug, Default)]
 pub struct Farlink {
-    /// Number of bytes of the event file that were counted.
+    /// Number of bytes of the event file that were counted already.
     seen: u64,
     counted: Counted,
     /// Number of kills, each of which left an event file.
@@ -80,8 +80,8 @@ impl Driver for Farlink {
     }
 
     fn ready(&self, node: &NodeContext<'_>) -> bool {
-        // The node creates the socket once its layers listen. The path may be too long to connect
-        // to from here.
+        // The node creates the socket once its layers listen. Connecting would be a better test, but the path may be
+        // too long.
         node.folder.join(SOCKET).exists()
     }
 
@@ -90,7 +90,7 @@ impl Driver for Farlink {
         let text = String::from_utf8_lossy(&log);
         let mut found: Vec<String> = Vec::new();
         for line in text.lines().filter(|line| line.contains(LOWERED)) {
-            // Time, level and module come first; only the text is of use in a report.
+            // Time, level and module come first; a report needs only the text.
             let said = line.split_once(": ").map_or(line, |(_, said)| said).to_string();
             // A restarted node repeats the warning.
             if !found.contains(&said) {
@@ -239,7 +239,7 @@ impl Farlink {
         file.read_to_end(&mut text)?;
         let is_restart = |fault: &Fault| fault.kind == FaultKind::Restart { node: node.index };
         let restarts = node.scenario.faults.iter().any(is_restart);
-        // The last line may still be being written.
+        // The node may still be writing the last line.
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
         text[..whole].split(|b| *b == b'\n').for_each(|line| self.counted.count(line, restarts));
         self.seen += whole as u64;
@@ -247,7 +247,7 @@ impl Farlink {
     }
 }
 
-/// Command-line arguments of our program.
+/// Command-line arguments of the `farlink` program.
 struct Arguments {
     list: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! How long many hosts and links take to come up, and how punctual their links' changes are: `many_links HOSTS LINKS
-//! CHANGES`. `cargo xtask bench links` runs it.
+//! Measures the time until many hosts and links are up, and how punctual changes of the links are: `many_links HOSTS
+//! LINKS CHANGES`. `cargo xtask bench links` runs it.
 
 mod world;
 

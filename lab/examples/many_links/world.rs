@@ -1,4 +1,4 @@
-//! A ring of hosts with many links, each of which opens and closes again and again.
+//! Ring of hosts with many links, each of which opens and closes repeatedly.
 
 use farlink_lab::supervisor::{CableSetup, HostSetup, LinkModels, Reply, Request, Role, SpawnSetup, Supervisor};
 use std::collections::BTreeMap;
@@ -12,30 +12,31 @@ const PERIOD_MS: u64 = 500;
 /// Longest wait for one step.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Size of the world.
+/// Size of the measured network.
 #[derive(Clone, Copy, Debug)]
 pub struct ManyLinks {
     /// Number of hosts.
     pub hosts: usize,
     /// Number of links.
     pub links: usize,
-    /// Number of changes of all links together, at least.
+    /// Minimum number of changes of all links together.
     pub changes: usize,
 }
 
-/// Findings.
+/// Results of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Findings {
-    /// Time until all hosts are joined and all links emulated.
+    /// Time until all hosts are joined and all links are emulated.
     pub set_up: Duration,
-    /// Fewest changes of carrier that the first host saw at one of its links, and those in the plan of one link.
+    /// Number of carrier changes that the first host saw at the link where it saw the fewest, and the number planned
+    /// for each link.
     pub seen: [usize; 2],
-    /// Changes later than 50 ms, which a run would call a disturbance.
+    /// Number of changes later than 50 ms, which would make a run disturbed.
     pub late: u64,
 }
 
 impl ManyLinks {
-    /// Hosts that a link joins: neighbours first, then those two places apart, and so on.
+    /// Indexes of the hosts that a link joins: neighbours in the ring first, then hosts two places apart, and so on.
     fn ends(&self, link: usize) -> [usize; 2] {
         let from = link % self.hosts;
         [from, (from + 1 + link / self.hosts) % self.hosts]
@@ -45,7 +46,7 @@ impl ManyLinks {
         self.changes.div_ceil(self.links * 2)
     }
 
-    /// Scenario whose links change at times spread over a period, so that none waits for another.
+    /// Text of a scenario whose links change at times spread over a period, so that no change delays another.
     fn scenario(&self) -> String {
         let mut text = "name = \"many\"\nduration = \"60 s\"\n".to_string();
         for host in 0..self.hosts {
@@ -67,11 +68,11 @@ impl ManyLinks {
         text
     }
 
-    /// Sets it up, waits until all changes are made, and takes it down.
+    /// Sets up the network, waits until all changes are made, and takes it down.
     ///
     /// # Errors
     ///
-    /// The kernel refuses isolation, or a step fails.
+    /// If the kernel refuses isolation, or a step fails.
     pub fn run(&self, program: &Path) -> anyhow::Result<Findings> {
         let mut supervisor = Supervisor::start(program, None)?;
         let begun = Instant::now();
@@ -108,10 +109,10 @@ impl ManyLinks {
         Ok(Findings { set_up, seen: [seen, each], late })
     }
 
-    /// Fewest changes of carrier at the links of the first host, as its kernel counts them.
+    /// Number of carrier changes that the first host's kernel counted, at the link with the fewest.
     fn carrier_changes(&self, supervisor: &mut Supervisor) -> anyhow::Result<usize> {
         let file = tempfile::NamedTempFile::new()?;
-        // What is at /sys belongs to the first network namespace of this machine.
+        // Mounted again: /sys shows the first network namespace of this machine, not the host's.
         let script = "mount -t sysfs sysfs /sys && cat /sys/class/net/link*/carrier_changes";
         let command = ["unshare", "--mount", "sh", "-c", script].map(String::from).to_vec();
         supervisor.tell(&Request::Spawn(SpawnSetup {

@@ -1,5 +1,5 @@
-//! Checks the retention probe against known times: relays that only copy, and relays that work 200 µs for each bundle
-//! or block. `cargo xtask bench retention` runs it.
+//! Checks the retention probe against known times: relays that only copy, and relays that also compute for 200 µs for
+//! each bundle or block. `cargo xtask bench retention` runs it.
 
 mod traffic;
 mod world;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use traffic::Traffic;
 use world::RelayRun;
 
-/// Bundles per run.
+/// Number of bundles per run.
 const BUNDLES: u64 = 1000;
 const WORK: Duration = Duration::from_micros(200);
 
@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-/// Runs a relay and returns the findings about it.
+/// Runs a relay that computes for `work` per unit, and returns the findings about it.
 fn measure(traffic: Traffic, work: Duration) -> Result<RetentionReport, std::io::Error> {
     let units = BUNDLES / traffic.bundles();
     let run = RelayRun { traffic, units, pace: Duration::from_micros(1500), work, real_time: true };
@@ -52,7 +52,7 @@ fn row(name: &str, copies: &RetentionReport, works: &RetentionReport) -> String 
     let difference = part(relay, 50) - part(floor, 50);
     format!("| {name} | {found} | {} | {} | {difference:.1} |", spread(floor), spread(relay))
 }
-/// Quantile of the time until the first byte left, µs.
+/// Percentile of the time until the first byte left, in µs.
 fn part(relay: &RelayRetention, percent: usize) -> f64 {
     let times = relay.sorted_first_ns(0);
     times.get(times.len() * percent / 100).map_or(f64::NAN, |ns| *ns as f64 / 1e3)

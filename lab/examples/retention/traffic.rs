@@ -1,5 +1,5 @@
-//! Bundles encoded for each convergence layer, in units of equal length: a relay that counts bytes or datagrams can
-//! forward whole units.
+//! Bundles encoded for each convergence layer, in units of equal length, so that a relay that only counts bytes or
+//! datagrams can forward whole units.
 
 use farlink_base::{Accel, Bytes, CreationTimestamp, EndpointId, Payload};
 use farlink_bundle::Bundle;
@@ -8,16 +8,16 @@ use farlink_cla::oneway::Framing;
 use farlink_cla::udpcl::packet::segment_head;
 use farlink_lab::probes::retention::WatchedLayer;
 
-/// Payload of a bundle, bytes.
+/// Length of a bundle's payload, in bytes.
 const PAYLOAD: u64 = 3000;
-/// Payload of a bundle in a single datagram, bytes; the probe does not reassemble IP fragments.
+/// Length of the payload of a bundle in a single datagram, in bytes; the probe does not reassemble IP fragments.
 const PAYLOAD_DATAGRAM: u64 = 1300;
-/// Data in one datagram, bytes.
+/// Maximum data in one datagram, in bytes.
 const DATAGRAM: usize = 1360;
-/// Bundles in an aggregated block.
+/// Number of bundles in an aggregated block.
 const AGGREGATED: u64 = 10;
 
-/// Traffic of one kind.
+/// Kind of traffic: convergence layer and form of its transfers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
     TcpclV4,
@@ -65,12 +65,12 @@ impl Traffic {
     pub fn is_stream(self) -> bool {
         matches!(self.layer(), WatchedLayer::Tcpcl | WatchedLayer::Stcp | WatchedLayer::Mtcp)
     }
-    /// Bundles in a unit.
+    /// Number of bundles in a unit.
     pub fn bundles(self) -> u64 {
         if matches!(self, Traffic::LtpAggregated | Traffic::LtpMarked) { AGGREGATED } else { 1 }
     }
 
-    /// Bytes of a stream before the first unit.
+    /// Bytes of a stream before its first unit.
     pub fn preamble(self) -> Vec<u8> {
         let hello =
             b"\x07\x00\x1e\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x07ipn:1.0\0\0\0\0";
@@ -82,7 +82,7 @@ impl Traffic {
             _ => Vec::new(),
         }
     }
-    /// Encodes one unit: a piece of a stream, or datagrams.
+    /// Encodes one unit: the next bytes of a stream as one item, or datagrams.
     pub fn unit(self, number: u64) -> Vec<Vec<u8>> {
         let bundle = self.bundle(number);
         match self {
@@ -147,7 +147,7 @@ fn framed(framing: Framing, bundle: &[u8]) -> Vec<u8> {
 fn transfer(number: u64, bundle: &[u8]) -> Vec<Vec<u8>> {
     let (mut packets, mut at, total) = (Vec::new(), 0, bundle.len() as u64);
     while at < total {
-        // Above 2^32, so that the transfer number is encoded in equally many bytes for every bundle.
+        // A large number, so that transfer numbers of all bundles are encoded in equally many bytes.
         let (head, len) = segment_head((1 << 40) + number, total, at, DATAGRAM as u64);
         packets.push([&head[..], &bundle[at as usize..(at + len) as usize]].concat());
         at += len;

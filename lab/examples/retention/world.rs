@@ -1,4 +1,4 @@
-//! Three hosts in a row; the relay in the middle one works a known time for each unit.
+//! Three hosts in a row; the relay in the middle host computes for a known time for each unit.
 
 use crate::traffic::Traffic;
 use farlink_lab::cable::{CableEnd, make_host, plug};
@@ -18,17 +18,17 @@ const PRIORITY: i32 = 10;
 /// Time without a datagram after which the rest is presumed lost.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct RelayRun {
     pub traffic: Traffic,
-    /// Units sent.
+    /// Number of units sent.
     pub units: u64,
     /// Time between units.
     pub pace: Duration,
-    /// Time that the relay works for each unit.
+    /// Time for which the relay computes for each unit.
     pub work: Duration,
-    /// Whether programs have real-time priority, where that is permitted.
+    /// Whether programs get real-time priority, where that is permitted.
     pub real_time: bool,
 }
 
@@ -37,12 +37,12 @@ fn address(host: usize, link: usize) -> SocketAddr {
     format!("10.0.{link}.{}:{PORT}", host - link + 1).parse().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs a relay between two hosts, watched on both links. It changes the network namespace of the calling thread, so
-/// call it in a thread of its own.
+/// Runs a relay between two hosts, with the probe on both links. Changes the network namespace of the calling thread,
+/// so call it in a thread of its own.
 ///
 /// # Errors
 ///
-/// The kernel refuses a host or an interface, or a program of a host fails.
+/// If the kernel refuses a host or an interface, or a program of a host fails.
 pub fn run(run: RelayRun) -> io::Result<RetentionReport> {
     NetworkNamespace::create()?.enter()?;
     let hosts = [make_host()?, make_host()?, make_host()?];
@@ -69,7 +69,7 @@ pub fn run(run: RelayRun) -> io::Result<RetentionReport> {
     let start = |host: usize, work: fn(RelayRun) -> io::Result<()>| {
         let home = NetworkNamespace::current()?;
         hosts[host].enter()?;
-        // A thread has the network namespace of the one that starts it.
+        // A thread inherits the network namespace of the thread that starts it.
         let started = std::thread::Builder::new().spawn(move || {
             if run.real_time {
                 let _ = farlink_os::schedule::set_real_time_in_turns(PRIORITY);
@@ -83,7 +83,7 @@ pub fn run(run: RelayRun) -> io::Result<RetentionReport> {
     };
     let stream = run.traffic.is_stream();
     let sink = start(2, if stream { stream_sink } else { datagram_sink })?;
-    // A datagram to a socket that is not bound yet would be lost; `connect` tries again by itself.
+    // A datagram to a socket that is not bound yet would be lost; TCP's `connect` tries again.
     std::thread::sleep(Duration::from_millis(20));
     let relay = start(1, if stream { stream_relay } else { datagram_relay })?;
     std::thread::sleep(Duration::from_millis(20));

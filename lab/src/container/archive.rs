@@ -1,4 +1,4 @@
-//! Archives of images and their layers, by the programs that every machine with images has: `tar`, Podman, Docker.
+//! Archives of images and their layers, handled by programs that every machine with images has: `tar`, Podman, Docker.
 
 use super::runtime;
 use anyhow::{Context, Result, bail};
@@ -8,18 +8,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Prefix of the names by which a layer removes files of those below (OCI image specification, layer.md).
+/// Prefix of the names of files by which a layer removes files of lower layers (OCI image specification, layer.md).
 const REMOVED: &str = ".wh.";
-/// Name by which a folder of a layer removes all that those below have in it.
+/// Name of the file by which a folder of a layer removes all contents of the folder in lower layers.
 const EMPTIED: &str = ".wh..wh..opq";
 
-/// Prefix of the names that AUFS keeps for itself.
+/// Prefix of the names that AUFS uses for its own files.
 const KEPT_APART: &str = ".wh..wh.";
 
-/// Saves an image of Podman or Docker as an archive in a folder.
+/// Saves an image of Podman or Docker as an archive in the folder `into`; returns the archive's path.
 ///
 /// # Errors
-/// When there is neither, or neither has the image.
+/// If neither program is installed, or neither has the image.
 pub fn save(name: &str, into: &Path) -> Result<PathBuf> {
     if name.starts_with('-') {
         bail!("no image has a name that begins with `-`\nhint: a path begins with `/`, `./` or `../`");
@@ -49,26 +49,27 @@ pub fn save(name: &str, into: &Path) -> Result<PathBuf> {
 /// Unpacks an archive into a new folder.
 ///
 /// # Errors
-/// When `tar` fails, or is missing.
+/// If `tar` fails, or is missing.
 pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
     let mut tar = Command::new("tar");
-    // It finds out by itself how the archive is compressed, and writes outside of the folder by no link within it.
+    // `tar` detects the compression, and follows no link of the archive out of the folder.
     tar.args(["--numeric-owner", "-x", "-p", "-f"]).arg(archive).arg("-C").arg(into).env_remove("TAR_OPTIONS");
     run(&mut tar).with_context(|| format!("unpacking {}", archive.display()))
 }
 
-/// Unpacks a layer, and replaces the names by which it removes files by the marks of the kernel's overlays.
+/// Unpacks a layer, and replaces the files by which it removes others with the marks of the kernel's overlay file
+/// system.
 ///
 /// # Errors
-/// As [`unpack`], and when a mark cannot be made.
+/// As [`unpack`], and if a mark cannot be made.
 pub fn unpack_layer(archive: &Path, into: &Path) -> Result<()> {
     unpack(archive, into)?;
     let mut waiting = vec![into.to_path_buf()];
     while let Some(folder) = waiting.pop() {
         let mode = fs::symlink_metadata(&folder)?.permissions().mode();
         if mode & 0o700 != 0o700 {
-            // Without them, an ordinary user could not remove the layer again.
+            // Without these rights, an ordinary user could not remove the layer later.
             fs::set_permissions(&folder, fs::Permissions::from_mode(mode | 0o700))?;
         }
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
@@ -94,7 +95,7 @@ pub fn unpack_layer(archive: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Hides what the layers below have by a name; what this layer has by it stays.
+/// Hides the file or folder of lower layers at this path; an entry of this layer at the path stays.
 fn hide(name: &Path) -> std::io::Result<()> {
     match fs::symlink_metadata(name) {
         Ok(own) if own.is_dir() => mounts::hide_below(name),
@@ -103,7 +104,7 @@ fn hide(name: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Runs a program to its end; its first complaint is the error, since later ones follow from it.
+/// Runs a program to its end. The error is its first complaint, from which later ones follow.
 fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.env("LC_ALL", "C").output().with_context(|| format!("cannot start `{program}`"))?;
@@ -127,7 +128,7 @@ mod tests {
         for name in ["etc/emptied", "etc/.wh..wh.plnk", "etc/anew"] {
             fs::create_dir_all(layer.join(name)).unwrap();
         }
-        // What a layer removes below, it may bring itself.
+        // A layer may both remove a lower entry and bring its own of the same name.
         let names = ["etc/.wh.gone", "etc/emptied/.wh..wh..opq", "etc/kept", "etc/.wh.kept", "etc/.wh.anew"];
         for name in names {
             fs::write(layer.join(name), "").unwrap();

@@ -1,11 +1,11 @@
-//! The configuration of one program in a container (OCI runtime specification 1.0, config.json).
+//! Configuration of one program in a container (OCI runtime specification 1.0, config.json).
 
 use super::Bind;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Rights of programs, those of which the supervisor itself has: those that container engines give, and those over the
-/// host's own network, priorities and locked memory. None leaves the container.
+/// Capabilities of programs, as far as the supervisor itself has them: those that container engines grant, and those
+/// over the host's own network, priorities and locked memory. No capability reaches out of the container.
 const CAPABILITIES: [&str; 15] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -24,12 +24,13 @@ const CAPABILITIES: [&str; 15] = [
     "CAP_SYS_NICE",
 ];
 
-/// Parts of `/proc` and `/sys` that tell about the machine or change it, as container engines hide and protect them.
+/// Parts of `/proc` and `/sys` that reveal or change this machine's state; hidden or read-only, as in container
+/// engines.
 const HIDDEN: [&str; 6] =
     ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/sched_debug", "/proc/timer_list", "/sys/firmware"];
 const PROTECTED: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// A program and its place in a container.
+/// Program to start in a container, with its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct Inside<'a> {
     /// Root file system.
@@ -40,16 +41,16 @@ pub struct Inside<'a> {
     pub host_name: &'a str,
     /// Program and arguments.
     pub command: &'a [String],
-    /// Its whole environment, as `NAME=VALUE`.
+    /// Whole environment of the program, as `NAME=VALUE`.
     pub environment: &'a [String],
     /// Working directory.
     pub directory: &'a Path,
-    /// Parts of this machine.
+    /// Files and folders of this machine that the program sees.
     pub binds: &'a [Bind],
 }
 
-/// Contents of `config.json`. Namespaces that it does not name are those in which the runtime is started: network,
-/// processes, messages and shared memory.
+/// Contents of `config.json`. It creates mount and host-name namespaces only; those of network, processes and IPC are
+/// inherited from the runtime.
 pub fn configuration(inside: &Inside<'_>) -> Value {
     let mut mounts = vec![
         json!({ "destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"] }),
@@ -58,7 +59,7 @@ pub fn configuration(inside: &Inside<'_>) -> Value {
         json!({ "destination": "/dev/pts", "type": "devpts", "source": "devpts",
                 "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"] }),
         json!({ "destination": "/dev/shm", "type": "bind", "source": inside.shared_memory, "options": ["bind", "rw"] }),
-        // With the control groups, of which programs read their bounds.
+        // Includes the control groups, from which programs read their bounds.
         json!({ "destination": "/sys", "type": "bind", "source": "/sys", "options": ["rbind", "rro"] }),
     ];
     mounts.extend(inside.binds.iter().map(|Bind { path, writable }| {

@@ -1,5 +1,5 @@
-//! Images: a folder with the files of the root, an OCI layout (OCI image specification 1.0), or an archive of Podman or
-//! Docker.
+//! Container images: a folder with the files of the root, an OCI layout (OCI image specification 1.0), or an archive of
+//! Podman or Docker.
 
 use super::archive::{save, unpack, unpack_layer};
 use anyhow::{Context, Result, bail};
@@ -12,26 +12,27 @@ use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// Most bytes of one description in an image.
+/// Maximum size of one JSON description in an image, in bytes.
 const DESCRIPTION_MAX: u64 = 4 << 20;
-/// Most lists of an image that refer to each other.
+/// Maximum depth of an image's lists that refer to each other.
 const LISTS_MAX: usize = 8;
 
-/// An image whose layers are folders.
+/// Image whose layers are unpacked in folders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image {
-    /// Folders, each over the one before.
+    /// Folders of the layers, the lowest first.
     pub layers: Vec<PathBuf>,
-    /// Variables for its programs, as `NAME=VALUE`.
+    /// Environment variables for programs of the image, as `NAME=VALUE`.
     pub environment: Vec<String>,
-    /// Digest of its description, or its folder.
+    /// Digest of the image's description, or `files of` and the path of its folder.
     pub identity: String,
 }
 
-/// Opens an image; what must be unpacked goes below the folder `into`.
+/// Opens an image; unpacks archives and layers below the folder `into`. `folder` is the one to which paths are
+/// relative.
 ///
 /// # Errors
-/// When there is no such image, it is for another kind of processor, or it cannot be read.
+/// If there is no such image, it is for another processor architecture, or it cannot be read.
 pub fn open(image: &ContainerImage, folder: &Path, into: &Path) -> Result<Image> {
     let path = match image {
         ContainerImage::Name(name) => save(name, into)?,
@@ -45,7 +46,7 @@ pub fn open(image: &ContainerImage, folder: &Path, into: &Path) -> Result<Image>
             bail!("{} holds no image\n{hint}", path.display());
         }
         let image = of_layout(&layout, into)?;
-        // Its layers exist twice now.
+        // The layers were unpacked from here, so they exist twice now.
         fs::remove_dir_all(&layout)?;
         if matches!(path.parent(), Some(parent) if parent == into) {
             fs::remove_file(&path)?;
@@ -62,7 +63,7 @@ pub fn open(image: &ContainerImage, folder: &Path, into: &Path) -> Result<Image>
     Ok(Image { identity: format!("files of {}", path.display()), layers: vec![path], environment: Vec::new() })
 }
 
-/// Whether a folder is the layout of an image, not the root itself.
+/// Whether a folder is the layout of an image, not a root file system.
 fn described(folder: &Path) -> bool {
     folder.join("index.json").is_file() && folder.join("blobs").is_dir() || folder.join("manifest.json").is_file()
 }
@@ -90,7 +91,7 @@ struct Manifest {
     layers: Vec<Reference>,
 }
 
-/// Entry of `manifest.json`, as `docker save` writes it.
+/// Entry of `manifest.json`, which `docker save` writes.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct SavedImage {
@@ -141,7 +142,7 @@ fn of_layout(layout: &Path, into: &Path) -> Result<Image> {
     Ok(Image { layers: folders, environment, identity: format!("sha256:{name}") })
 }
 
-/// Follows the lists of a layout to the image for this machine.
+/// Follows the lists of a layout to the manifest of the image for this machine.
 fn manifest_of(layout: &Path) -> Result<Manifest> {
     let mut list = layout.join("index.json");
     for _ in 0..LISTS_MAX {
@@ -150,7 +151,7 @@ fn manifest_of(layout: &Path) -> Result<Manifest> {
             Some(platform) => platform.architecture == architecture(),
             None => true,
         };
-        // An archive may name images for other machines without having them.
+        // An archive may list images for other machines without containing them.
         let there = found.manifests.iter().filter(|r| ours(r)).filter_map(|r| blob(layout, &r.digest).ok());
         list = only(there.filter(|path| path.is_file()).collect())?;
         if let Ok(manifest) = read::<Manifest>(&list) {
@@ -170,15 +171,15 @@ fn only<T>(mut images: Vec<T>) -> Result<T> {
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let mut text = Vec::new();
-    // A pipe in its place would be read for ever.
+    // Regular files only: reading a pipe could block forever.
     let file = disk::open_regular(OpenOptions::new().read(true), path);
     let file = file.with_context(|| format!("cannot read {}", path.display()))?;
     file.take(DESCRIPTION_MAX).read_to_end(&mut text)?;
     serde_json::from_slice(&text).with_context(|| format!("{} is no description of an image", path.display()))
 }
 
-/// Resolves the links of a path, as Docker makes them between layers. Fails where it ends outside of the layout, or not
-/// at a plain file.
+/// Resolves the links in a path, which Docker makes between layers. Fails if the path leads out of the layout, or not
+/// to a plain file.
 fn plain_file(layout: &Path, path: &Path) -> Result<PathBuf> {
     let resolve = |path: &Path| fs::canonicalize(path).with_context(|| format!("cannot read {}", path.display()));
     let file = resolve(path)?;
@@ -191,7 +192,7 @@ fn plain_file(layout: &Path, path: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// File of a digest.
+/// Path of the file with a digest, such as `sha256:aa01`.
 fn blob(layout: &Path, digest: &str) -> Result<PathBuf> {
     let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match digest.split_once(':') {
@@ -200,7 +201,7 @@ fn blob(layout: &Path, digest: &str) -> Result<PathBuf> {
     }
 }
 
-/// File of a layout by its relative path.
+/// Path of a file in a layout, from its relative path. Fails if that has `..` or is absolute.
 fn within(layout: &Path, path: &str) -> Result<PathBuf> {
     let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
     if path.is_empty() || !plain {
@@ -209,7 +210,7 @@ fn within(layout: &Path, path: &str) -> Result<PathBuf> {
     Ok(layout.join(path))
 }
 
-/// This machine's kind of processor, as images name it.
+/// Name of this machine's processor architecture in images.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -232,7 +233,7 @@ mod tests {
         assert!(made.success());
     }
 
-    /// A layout with one layer that holds one file; returns the folder that holds the layout.
+    /// Creates a layout with one layer of one file; returns the temporary folder and the layout in it.
     fn layout(machine: &str) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (layout, files) = (folder.path().join("layout"), folder.path().join("files"));

@@ -1,4 +1,4 @@
-//! Shared libraries of the program `farlink`, so that it starts in images without them.
+//! Shared libraries of the program `farlink`, which let it start in images without them.
 
 use super::Bind;
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,23 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a program that are searched for its loader; linkers put it in front.
+/// Bytes at the start of a program that are searched for its loader's path, which linkers put in front.
 const HEAD: u64 = 64 << 10;
-/// Folders that loaders of all distributions search, beside those named after the machine.
+/// Folders that loaders of all distributions search, in addition to those named after the machine.
 const FOLDERS: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
-/// Libraries of a program of this machine.
+/// Shared libraries of a program of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Libraries {
-    /// Path of the loader, as the program names it; `None` of a static program.
+    /// Path of the loader, as the program names it; `None` for a static program.
     loader: Option<PathBuf>,
-    /// Files that the loader maps.
+    /// Paths of the libraries.
     files: Vec<PathBuf>,
 }
 
 impl Libraries {
-    /// Libraries of a program, provided that this process runs it: what it has mapped tells them.
+    /// Finds the libraries of a program, which must be the one that this process runs: they are read from its memory
+    /// map.
     pub fn of(program: &Path) -> Libraries {
         let mut head = Vec::new();
         let read = File::open(program).and_then(|file| file.take(HEAD).read_to_end(&mut head));
@@ -32,10 +33,10 @@ impl Libraries {
         Libraries { loader, files }
     }
 
-    /// Files that a root file system lacks for the program to start. Libraries of both are mixed only where its own are
-    /// incomplete: its C library fits its loader.
+    /// Files that a root file system lacks for the program to start. A root without the loader gets all libraries; a
+    /// root with it keeps its own, since its C library fits its loader, and gets only those that it lacks.
     pub fn needed_in(&self, root: &Path) -> Vec<Bind> {
-        // A link there may be meant for another root, so it is not followed.
+        // Links in the root are not followed: they are meant for another root than this machine's.
         let has = |path: &Path| fs::symlink_metadata(root.join(path.strip_prefix("/").unwrap_or(path))).is_ok();
         let Some(loader) = &self.loader else { return Vec::new() };
         let lacking = |file: &&PathBuf| {
@@ -48,12 +49,12 @@ impl Libraries {
     }
 }
 
-/// Path in the program header `PT_INTERP` of an ELF file of 64 bits (elf(5)), of this machine's byte order.
+/// Loader's path: the program header `PT_INTERP` of a 64-bit little-endian ELF file (elf(5)).
 fn loader(head: &[u8]) -> Option<&str> {
     let number = |at: usize, length: usize| {
         let mut bytes = [0; 8];
         let part = head.get(at..at.checked_add(length)?)?;
-        // This machine's own programs have its byte order; big-endian ones are not read.
+        // Little-endian; the identification checked below excludes other byte orders.
         bytes[..length].copy_from_slice(part);
         usize::try_from(u64::from_le_bytes(bytes)).ok()
     };
@@ -72,7 +73,7 @@ fn loader(head: &[u8]) -> Option<&str> {
     None
 }
 
-/// Libraries in the text of proc_pid_maps(5).
+/// Paths of the libraries in the text of /proc/self/maps (proc_pid_maps(5)), sorted.
 fn mapped(maps: &str) -> Vec<PathBuf> {
     let path = |line: &str| Some(line.split_once('/')?.1).map(|rest| PathBuf::from(format!("/{rest}")));
     let library = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));

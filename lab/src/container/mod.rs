@@ -1,4 +1,4 @@
-//! Containers: images become layers of a root file system, and a host's programs become configurations of an OCI
+//! Containers: turns images into layers of a root file system, and a host's programs into configurations for an OCI
 //! runtime. Namespaces, control groups and processes stay the supervisor's; the runtime only gives a program its root.
 
 mod archive;
@@ -21,37 +21,38 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folder of a run for unpacked images, and for what the supervisor mounts.
+/// Name of the folder of a run that holds unpacked images and the supervisor's mounts.
 pub const FOLDER: &str = "containers";
 
-/// A file or folder of this machine that programs in a container find under the same path.
+/// File or folder of this machine that programs in a container see at the same path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bind {
-    /// Its path, here and there.
+    /// Path on this machine and in the container.
     pub path: PathBuf,
-    /// Whether they may change it.
+    /// Whether programs in the container may change it.
     pub writable: bool,
 }
 
-/// The container of a host.
+/// Container of a host.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ContainerSetup {
-    /// Folders of its root file system, each over the one before.
+    /// Folders of the layers of the root file system, the lowest first.
     pub layers: Vec<PathBuf>,
-    /// Variables of the image, as `NAME=VALUE`.
+    /// Environment variables of the image, as `NAME=VALUE`.
     pub environment: Vec<String>,
-    /// Parts of this machine that it has, too.
+    /// Files and folders of this machine that programs in the container see.
     pub binds: Vec<Bind>,
-    /// Libraries for the program `farlink`, should the image have none.
+    /// Libraries for the program `farlink`, in case the image lacks them.
     pub libraries: Libraries,
     /// Empty folder for mounts, the same for all containers.
     pub mounts: PathBuf,
 }
 
-/// Containers of a scenario's nodes, with a sentence about each; images are unpacked below the folder of the run.
+/// Containers of a scenario's nodes, each with a sentence about it; `None` for nodes without a container. Unpacks
+/// images below the folder of the run.
 ///
 /// # Errors
-/// When there is no runtime, or an image cannot be read.
+/// If there is no runtime, or an image cannot be read.
 pub fn prepare(scenario: &Scenario, run: &Path, program: &Path) -> Result<Vec<Option<(ContainerSetup, String)>>> {
     let kinds = || scenario.nodes.iter().map(|node| &node.host.kind);
     if kinds().all(|kind| *kind == HostKind::Namespace) {
@@ -64,7 +65,7 @@ pub fn prepare(scenario: &Scenario, run: &Path, program: &Path) -> Result<Vec<Op
     for folder in [&mounts, &run.join("nodes").join(COMMON)] {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    // Images hold programs with the rights of root, which nobody else shall start.
+    // Images hold programs that run as root, which no other user may start.
     fs::set_permissions(&top, fs::Permissions::from_mode(0o700))?;
     let mut opened: BTreeMap<String, Image> = BTreeMap::new();
     let mut containers = Vec::new();
@@ -95,7 +96,7 @@ pub fn prepare(scenario: &Scenario, run: &Path, program: &Path) -> Result<Vec<Op
     Ok(containers)
 }
 
-/// Files and folders that programs of a node need beside their image.
+/// Files and folders of this machine that programs of a node need.
 fn binds(scenario: &Scenario, node: usize, run: &Path, program: &Path) -> Result<Vec<Bind>> {
     let bind = |path: PathBuf, writable: bool| Bind { path, writable };
     let nodes = run.join("nodes");

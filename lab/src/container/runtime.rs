@@ -1,11 +1,11 @@
-//! The OCI runtime of this machine.
+//! OCI runtime of this machine.
 
 use anyhow::{Result, bail};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An OCI runtime, found in `PATH`. Only `crun` starts a program without control groups of its own.
+/// OCI runtime `crun`, found in `PATH`. Others cannot start a program without control groups of their own.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     /// Path of the program.
@@ -14,10 +14,10 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Finds the runtime.
+    /// Finds `crun` in `PATH` and asks its version.
     ///
     /// # Errors
-    /// When no runtime is installed.
+    /// If `crun` is not installed.
     pub fn find() -> Result<Runtime> {
         let Some(path) = program("crun") else {
             bail!(
@@ -37,7 +37,7 @@ impl fmt::Display for Runtime {
     }
 }
 
-/// Path of a program in `PATH`.
+/// Path of the first program with this name in `PATH`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = |folder: PathBuf| Some(folder.join(name)).filter(|path: &PathBuf| Path::is_file(path));

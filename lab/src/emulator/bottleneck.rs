@@ -1,5 +1,5 @@
-//! Directions that share one transmitter: one worker runs them, and takes their frames in the order in which the hosts
-//! sent them.
+//! Bottlenecks: directions that share one transmitter. One worker runs all directions of a bottleneck, and passes their
+//! frames to the model in the order in which the hosts sent them.
 
 use super::direction::Direction;
 use farlink_link::Transmitter;
@@ -8,16 +8,17 @@ use farlink_os::packet::FrameBatch;
 use std::io;
 use std::ops::Range;
 
-// Rounds of receiving before the frames are taken: a host that sends without end must not keep the others from it.
+// Rounds of receiving before the frames are passed to the model, so that a host that sends without end cannot delay the
+// others.
 const ROUNDS: usize = 16;
 
-/// A bottleneck of some directions of one worker.
+/// Transmitter that several directions of one worker share.
 #[derive(Debug)]
 pub struct Bottleneck {
     transmitter: Transmitter,
-    /// Places of its directions at the worker.
+    /// Indexes of the sharing directions among the worker's.
     members: Vec<usize>,
-    /// Received frames: time of sending, direction, and place of the bytes.
+    /// Received frames: time of sending, index of the direction, and range in `bytes`.
     frames: Vec<(u64, usize, Range<usize>)>,
     bytes: Vec<u8>,
 }
@@ -31,12 +32,12 @@ impl Bottleneck {
         &mut self.transmitter
     }
 
-    /// Its directions.
+    /// Indexes of the directions that share the transmitter.
     pub fn members(&self) -> &[usize] {
         &self.members
     }
 
-    /// Receives at all its directions, and takes what they got; returns whether there may be more.
+    /// Receives frames at all members and passes them to the model; returns whether there may be more.
     pub fn receive(&mut self, directions: &mut [Direction], batch: &mut FrameBatch) -> io::Result<bool> {
         self.frames.clear();
         self.bytes.clear();
@@ -56,12 +57,12 @@ impl Bottleneck {
                 break;
             }
         }
-        // Frames of one host stay in order: the sort is stable.
+        // The sort is stable, which keeps frames of one host in order.
         frames.sort_by_key(|frame| frame.0);
         for (sent_ns, member, range) in frames.drain(..) {
             directions[member].take(sent_ns, &bytes[range], Some(&mut self.transmitter));
         }
-        // Not before they were taken: time never goes back to that of a frame.
+        // Only after the frames were passed on: model time cannot go back to the sending time of a frame.
         if !more {
             self.members.iter().for_each(|member| directions[*member].all_taken(before));
         }
@@ -87,7 +88,8 @@ mod tests {
         LinkSpec::parse("delay=1 ms,rate=1 Mbit/s").unwrap()
     }
 
-    /// Two hosts with two links between them, and what `with` makes of the ports; `None` if the kernel refuses.
+    /// Two hosts with two links between them, and the result of `with` for the links' ports; `None` if the kernel
+    /// refuses.
     fn bench<T>(with: impl FnOnce(Vec<[Port; 2]>) -> io::Result<T>) -> Option<([NetworkNamespace; 2], T)> {
         let build = || -> io::Result<_> {
             let home = NetworkNamespace::current()?;
@@ -112,7 +114,7 @@ mod tests {
         build().inspect_err(|e| println!("skipped: the kernel refuses a host or an interface: {e}")).ok()
     }
 
-    /// An emulator of links that share a bottleneck.
+    /// Emulator of two links that share a bottleneck.
     fn emulator(ports: Vec<[Port; 2]>) -> io::Result<Emulator> {
         let mut emulator = Emulator::new(Duration::from_millis(50))?;
         ports.into_iter().try_for_each(|ports| emulator.add(ports, &spec(), 1, false))?;
@@ -121,7 +123,7 @@ mod tests {
         Ok(emulator)
     }
 
-    /// Forward directions of the links, without a worker.
+    /// Forward directions of the links, which no worker runs.
     fn directions(ports: Vec<[Port; 2]>) -> io::Result<Vec<Direction>> {
         let direction = |(link, [from, to]): (usize, [Port; 2])| {
             let interval = Duration::from_secs(1);
@@ -132,7 +134,8 @@ mod tests {
         ports.into_iter().enumerate().map(direction).collect()
     }
 
-    /// Sends ten datagrams of 10 ms, over both links in turns; returns their order of arrival, and the time they took.
+    /// Sends ten datagrams, each of which takes 10 ms to transmit, over the two links in turns. Returns the order in
+    /// which they arrived, and the time until the last.
     fn alternate(hosts: &[NetworkNamespace; 2]) -> (Vec<u8>, Duration) {
         let receiver = hosts[1].within(|| UdpSocket::bind("0.0.0.0:4000")).unwrap();
         receiver.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
@@ -194,7 +197,7 @@ mod tests {
         let mut bottleneck = Bottleneck::new(Transmitter::shared(&specs).unwrap(), vec![0, 1]);
         let sender = hosts[0].within(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
         (0..2).for_each(|link| assert!(sender.send_to(&[1; 1222], format!("10.0.{link}.2:4000")).is_ok()));
-        // As if the worker had had no processor: both are due by then, 11 ms and 21 ms after they were sent.
+        // As if the worker had got no processor: both packets are due by then, 11 ms and 21 ms after they were sent.
         std::thread::sleep(Duration::from_millis(50));
         bottleneck.receive(&mut directions, &mut FrameBatch::new()).unwrap();
         let due: Vec<u64> = directions.iter_mut().map(|direction| direction.next_due().unwrap() - start).collect();

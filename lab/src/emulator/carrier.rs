@@ -1,35 +1,35 @@
-//! When the carrier of a link rises and falls: up from shortly before either direction opens until both are closed and
-//! nothing is in flight.
+//! Times at which the carrier of a link rises and falls: it is up from shortly before either direction opens until both
+//! are closed and nothing is in flight.
 
 use farlink_base::{Duration, Instant};
 use farlink_link::LinkDirection;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Notice before a link opens, so that the carrier is up in time.
+/// Time before a link opens at which its carrier is raised, so that it is up in time.
 const NOTICE: Duration = Duration::from_millis(50);
-/// Time after the closing, or after the last arrival, for which frames sent before may still be on their way to the link
-/// model or, late, to the host.
+/// Time for which a carrier stays up after the closing or the last arrival: frames sent before may still be on their
+/// way to the link model, or late on their way to the host.
 const SETTLE_NS: u64 = 10_000_000;
-/// Time by which a carrier may fall late after that, so that no change is more than 50 ms late.
+/// Tolerance for a carrier's fall after the settling time; with it, no fall is more than 50 ms late.
 const LATE_NS: u64 = 40_000_000;
 
-/// State of a direction that the thread of the carriers reads without a lock.
+/// State of a direction that the polling thread, which sets the carriers, reads without a lock.
 #[derive(Debug)]
 pub struct DirectionState {
-    /// Whether the direction may transmit now or within the notice time.
+    /// Whether the direction may transmit now, or opens within the notice time.
     pub up: AtomicBool,
-    /// Monotonic nanoseconds at which everything in flight has arrived.
+    /// Monotonic time, in ns, at which the last frame in flight arrives.
     pub drained_ns: AtomicU64,
-    /// Monotonic nanoseconds of the next opening, or of the last one if it is open.
+    /// Monotonic time of the next opening, or of the last one if the direction is open, in ns.
     pub opens_ns: AtomicU64,
-    /// Monotonic nanoseconds of the last closing; 0 before any.
+    /// Monotonic time of the last closing, in ns; 0 before the first.
     pub closed_ns: AtomicU64,
-    /// Changes for which the carrier came too late. Packets sent before a late rise are dropped by the host.
+    /// Openings and closings for which the carrier was late. The host drops packets that it sends before a late rise.
     pub missed: AtomicU64,
 }
 
 impl DirectionState {
-    /// State of a direction that is up from the start.
+    /// Creates the state of a direction that is up from the start.
     pub fn new() -> DirectionState {
         let zero = || AtomicU64::new(0);
         DirectionState {
@@ -41,55 +41,55 @@ impl DirectionState {
         }
     }
 
-    /// Records that the carrier is up from now on, and counts an opening it missed.
+    /// Records that the carrier has risen, and counts an opening for which it was late.
     pub fn carrier_up(&self, now_ns: u64) {
         let late = self.up.load(Ordering::Relaxed) && now_ns > self.opens_ns.load(Ordering::Relaxed);
         self.missed.fetch_add(u64::from(late), Ordering::Relaxed);
     }
 
-    /// Monotonic nanoseconds from which the carrier is needed no longer.
+    /// Monotonic time, in ns, from which this direction no longer needs the carrier.
     pub fn idle_ns(&self) -> u64 {
         self.drained_ns.load(Ordering::Relaxed).max(self.closed_ns.load(Ordering::Relaxed)).saturating_add(SETTLE_NS)
     }
 
-    /// Records that a carrier needed until `idle_ns` is down from now on, and counts it if it is late.
+    /// Records that the carrier, needed until `idle_ns`, has fallen, and counts a closing for which it was late.
     pub fn carrier_down(&self, now_ns: u64, idle_ns: u64) {
         let late = self.closed_ns.load(Ordering::Relaxed) > 0 && now_ns > idle_ns.saturating_add(LATE_NS);
         self.missed.fetch_add(u64::from(late), Ordering::Relaxed);
     }
 }
 
-/// Openings and closings of a direction. They are asked at the real time, ahead of the link model, whose time is that of
-/// the last frame: a quiet link opens and closes too.
+/// Openings and closings of a direction, computed for the real time. The link model itself is only as far as the last
+/// frame, but a quiet link must open and close, too.
 pub struct CarrierSchedule {
     link: LinkDirection,
     start_ns: u64,
     next_ns: u64,
-    /// Whether it is open, and the next change after that.
+    /// Whether the direction is open, and the next time at which this changes.
     last: (bool, Instant),
 }
 
 impl CarrierSchedule {
-    /// Schedule of a link model that has carried nothing yet.
+    /// Creates the schedule of a link model that has carried nothing yet.
     pub fn new(link: LinkDirection) -> CarrierSchedule {
         CarrierSchedule { link, start_ns: 0, next_ns: 0, last: (false, Instant::ZERO) }
     }
 
-    /// Sets the monotonic nanoseconds of model time 0.
+    /// Sets the monotonic time of model time 0, in ns.
     pub fn begin(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
     }
 
-    /// Monotonic nanoseconds at which [`CarrierSchedule::publish`] has something to do.
+    /// Monotonic time, in ns, at which [`CarrierSchedule::publish`] must be called next.
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
-    /// Brings the state up to date. Call it with times that never go back.
+    /// Updates the state for the monotonic time `now_ns`, which must never decrease between calls.
     pub fn publish(&mut self, now_ns: u64, state: &DirectionState) {
         let now = Instant(now_ns.saturating_sub(self.start_ns));
         let mut closed = None;
-        // A late caller missed several changes.
+        // A late caller may have missed several changes.
         while self.last.1 <= now {
             let (was_open, at) = self.last;
             closed = was_open.then_some(at).or(closed);
@@ -105,7 +105,7 @@ impl CarrierSchedule {
             state.opens_ns.store(if open { now_ns } else { monotonic(change) }, Ordering::Relaxed);
         }
         self.next_ns = if up { monotonic(change) } else { monotonic(change).saturating_sub(NOTICE.as_nanos() as u64) };
-        // Released after the times, which the reader compares.
+        // Stored last with release ordering, so that a reader of `up` sees the times above.
         state.up.store(up, Ordering::Release);
     }
 }
@@ -165,7 +165,7 @@ mod tests {
             assert!(schedule.next_ns() > now);
             now = schedule.next_ns();
         }
-        // Windows 20 ms apart are one for the carrier.
+        // The carrier stays up between windows that are only 20 ms apart.
         assert_eq!(changes, [(-10, 0), (150, 200), (400, 400), (850, 900), (1000, 1000)]);
     }
 

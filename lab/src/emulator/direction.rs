@@ -1,5 +1,5 @@
-//! One direction of a link: receives frames at one port, passes each wire packet to the link model, and hands them over
-//! at the other port when they are due. A [`super::worker`] runs many.
+//! One direction of a link: receives frames at one port, passes each wire packet to the link model, and hands the
+//! packets over at the other port when they are due. Each thread ([`super::worker`]) runs many directions.
 
 use super::carrier::{CarrierSchedule, DirectionState};
 use super::frame::{self, Frame};
@@ -22,13 +22,13 @@ use std::time::Duration;
 const GRAIN_NS: u64 = 200_000;
 // Longest time for which due frames wait for more, so that one system call hands over many.
 const QUANTUM_NS: u64 = 200_000;
-// Such a wait may take up to 1/50 of the link's delay, so that it stays small beside it.
+// Divisor of the link's shortest delay that bounds such a wait, which so stays small beside the delay.
 const QUANTUM_PART: u32 = 50;
-// Frames of one hand-over from which on the next one waits for more.
+// After a hand-over of more frames than this, the next hand-over waits for more frames.
 const QUANTUM_FRAMES: usize = 8;
-// Wait after the host's interface had no room.
+// Time until the next attempt if the host's interface had no room.
 const RETRY_NS: u64 = 20_000;
-// Time that frames may stay in the block of a receive ring that the kernel has not finished.
+// Longest time for which frames may stay in the ring's last block, which the kernel has not yet passed on.
 const RING_LAG_NS: u64 = 3_000_000;
 
 /// Parameters of a direction.
@@ -42,47 +42,48 @@ pub struct DirectionSetup {
     pub spec: DirectionSpec,
     /// Seed of the link model's random decisions.
     pub seed: u64,
-    /// Time between samples.
+    /// Time between two samples of the direction.
     pub interval: Duration,
-    /// Whether each wire packet is handed over alone and at its time, at the price of processor time.
+    /// Whether each wire packet is handed over alone at its exact due time, which costs more processor time.
     pub exact: bool,
-    /// Number of the bottleneck whose transmitter it shares.
+    /// Number of the bottleneck whose transmitter the direction shares; `None` for a transmitter of its own.
     pub bottleneck: Option<usize>,
 }
 
-/// Counters of one direction at one time.
+/// Counters of one direction at one moment.
 #[derive(Clone, Debug)]
 pub struct DirectionSample {
     /// Number of the link.
     pub link: usize,
     /// Whether this is the link's forward direction.
     pub forward: bool,
-    /// Nanoseconds since the start of the run.
+    /// Time of the sample, in nanoseconds since the start of the run.
     pub at_ns: u64,
     /// Whether the direction may transmit.
     pub up: bool,
     /// Counters of the link model.
     pub statistics: Statistics,
-    /// Bytes waiting for transmission.
+    /// Bytes that wait for transmission.
     pub queued_bytes: u64,
     /// Bytes handed over to the far host, IP headers included.
     pub handed_over_bytes: u64,
     /// Number of frames ignored because they are not unicast IP.
     pub ignored: u64,
-    /// Packets lost by the emulator, not by the link model, plus changes of links for which it was late.
+    /// Packets lost by the emulator, not by the link model, plus openings and closings of the link for which the
+    /// carrier was late.
     pub own_losses: u64,
-    /// Bytes in flight.
+    /// Bytes of the frames in flight.
     pub in_flight_bytes: u64,
-    /// Delay of all frames beyond their due time.
+    /// Distribution of the frames' delays beyond their due times.
     pub lateness: Lateness,
-    /// Whether its thread has real-time scheduling.
+    /// Whether the direction's thread has real-time scheduling.
     pub real_time: bool,
 }
 
-/// A direction and its frames in flight.
+/// One direction of a link with its frames in flight.
 pub struct Direction {
     setup: DirectionSetup,
-    /// Monotonic nanoseconds of the run's start; packets sent earlier wait for it.
+    /// Monotonic time of the run's start, in ns; packets sent earlier count as sent then.
     start_ns: u64,
     link: LinkDirection,
     carrier: CarrierSchedule,
@@ -91,7 +92,7 @@ pub struct Direction {
     to: Arc<Port>,
     pending: Pending,
     due: Vec<DueFrame>,
-    /// Number of due frames in each message of the next hand-over, and the headers of those that hold several.
+    /// Number of due frames in each message of the next hand-over, and the headers of the messages that join several.
     trains: Vec<usize>,
     heads: Vec<Option<TrainHead>>,
     joins: bool,
@@ -108,7 +109,7 @@ pub struct Direction {
     handed_over_bytes: u64,
     corruptions: u64,
     observers: Vec<Box<dyn FrameObserver>>,
-    /// Model time up to which all packets were taken; it never goes back.
+    /// Model time before which all packets have been passed to the model; never decreases.
     model_now: Instant,
 }
 
@@ -150,21 +151,21 @@ impl Direction {
         &self.setup.spec
     }
 
-    /// Makes this direction share the transmitter of a bottleneck, with its queue. Call it before any frame.
+    /// Makes this direction share the transmitter and the queue of a bottleneck. Call it before any frame.
     pub fn share(&mut self, bottleneck: usize, queue: DataVolume) -> io::Result<()> {
         self.setup.bottleneck = Some(bottleneck);
-        // Its frames may fill the whole queue, which may be longer than its own.
+        // This direction's frames may fill the whole shared queue, which may be longer than its own.
         self.setup.spec.queue = Some(queue);
         self.pending = Pending::new(memory_for(&self.setup.spec))?;
         Ok(())
     }
 
-    /// Adds an observer of its frames.
+    /// Adds an observer of the direction's frames.
     pub fn observe(&mut self, observer: Box<dyn FrameObserver>) {
         self.observers.push(observer);
     }
 
-    /// Sets model time 0, and the time of the first sample.
+    /// Sets the monotonic times of model time 0 and of the first sample, in ns.
     pub fn begin(&mut self, start_ns: u64, sample_at: u64) {
         (self.start_ns, self.sample_at) = (start_ns, sample_at);
         self.carrier.begin(start_ns);
@@ -175,13 +176,13 @@ impl Direction {
         &self.from
     }
 
-    /// Monotonic time of the next call that this direction needs, unless frames arrive first.
+    /// Monotonic time, in ns, at which [`Direction::wake`] must be called next, unless frames arrive first.
     pub fn wake_at(&self) -> u64 {
         self.hand_over_at().unwrap_or(u64::MAX).min(self.sample_at).min(self.carrier.next_ns())
     }
 
     fn hand_over_at(&self) -> Option<u64> {
-        // Frames that are left over from the last hand-over are due.
+        // Frames that the last hand-over left in `due` go first.
         let left = || self.due.first().map(|due| due.at);
         let next = || self.pending.next().map(|due| due.at + if self.busy { self.quantum_ns } else { 0 });
         self.retry_at.or_else(left).or_else(next)
@@ -193,13 +194,13 @@ impl Direction {
         self.pending.next().map(|due| due.at)
     }
 
-    /// Number of the bottleneck that it shares.
+    /// Number of the bottleneck whose transmitter this direction shares, if any.
     pub fn bottleneck(&self) -> Option<usize> {
         self.setup.bottleneck
     }
 
-    /// Hands over what is due, and returns a sample if it is time for one. `shared` is the transmitter of its
-    /// bottleneck, if any.
+    /// Hands over the frames that are due, updates the carrier's state, and returns a sample if it is time for one.
+    /// `shared` is the transmitter of the direction's bottleneck, if any.
     pub fn wake(
         &mut self,
         now: u64,
@@ -220,7 +221,7 @@ impl Direction {
         Ok(Some(self.sample(now, real_time, shared)))
     }
 
-    /// Receives some frames and takes them; returns whether there may be more.
+    /// Receives some frames and passes them to the model; returns whether there may be more.
     pub fn receive(&mut self, batch: &mut FrameBatch) -> io::Result<bool> {
         let before = monotonic_ns();
         let (from, mut intake) = (Arc::clone(&self.from), std::mem::take(&mut self.intake));
@@ -233,24 +234,25 @@ impl Direction {
         Ok(more)
     }
 
-    /// Receives some frames without taking them, and calls `each` with every frame and the time at which it was sent;
-    /// returns whether there may be more.
+    /// Receives some frames without passing them to the model, and calls `each` with every frame and the monotonic
+    /// time, in ns, at which the host sent it; returns whether there may be more.
     pub fn collect(&mut self, batch: &mut FrameBatch, each: impl FnMut(&[u8], u64)) -> io::Result<bool> {
         let received = self.intake.receive(&self.from, batch, each);
         self.received(received)
     }
 
-    /// Advances model time: every frame sent before this monotonic time has been taken.
+    /// Advances model time to `before` (monotonic, ns), less the lag of a receive ring. The caller must have passed
+    /// every frame sent before that to [`Direction::take`].
     pub fn all_taken(&mut self, before: u64) {
         let lag = if self.intake.has_ring() { RING_LAG_NS } else { 0 };
         self.model_now = self.model_now.max(self.instant(before.saturating_sub(lag)));
     }
 
-    /// Handles the result of a receive at the port.
+    /// Counts the losses of a receive at the port; returns whether there may be more frames.
     fn received(&mut self, received: io::Result<Received>) -> io::Result<bool> {
         let received = match received {
             Ok(received) => received,
-            // The error of an interface that went down is over once it was read.
+            // Reading the error of an interface that went down clears it.
             Err(e) if interface_down(&e) => return Ok(true),
             Err(e) => return Err(e),
         };
@@ -263,8 +265,9 @@ impl Direction {
         Instant(ns.saturating_sub(self.start_ns))
     }
 
-    /// Passes each wire packet of a frame to the model, and stores those that arrive until they are due. The model gets
-    /// the time at which the frame was sent, not read: a read delay below the link's delay has no effect.
+    /// Passes each wire packet of a frame to the model, and keeps the packets that arrive until they are due. The model
+    /// gets the time at which the frame was sent, not read: reading late has no effect while the delay is below the
+    /// link's.
     pub fn take(&mut self, sent_ns: u64, bytes: &[u8], shared: Option<&mut Transmitter>) {
         self.model_now = self.model_now.max(self.instant(sent_ns));
         let now = self.model_now;
@@ -308,12 +311,12 @@ impl Direction {
             }
         });
         if !kept {
-            // A lack of memory must not look like a loss of the link model.
+            // Lack of memory must not look like a loss of the link model.
             self.own_losses += (last - first) as u64;
         }
     }
 
-    /// Hands over frames that are due, in one system call; the rest stays in `due`.
+    /// Hands over frames that are due, in one system call; the others stay in `due`.
     fn hand_over(&mut self) -> io::Result<()> {
         let now = monotonic_ns();
         self.retry_at = None;
@@ -350,11 +353,12 @@ impl Direction {
         Ok(())
     }
 
-    /// Shows observers frames that were handed over in this span.
+    /// Shows the observers the first `frames` due frames, which were handed over between `begin` and `end` (monotonic,
+    /// ns).
     fn show(&mut self, frames: usize, begin: u64, end: u64) {
         let all = end.saturating_sub(begin);
         for (place, due) in (0..).zip(&self.due[..frames]) {
-            // The kernel passes one after the other to the host's sockets before it returns.
+            // The kernel passes the frames to the host's sockets one after another before it returns.
             let [from, to] = [place, place + 1].map(|place| begin + all * place / frames as u64);
             for observer in &mut self.observers {
                 observer.handed_over(from, to, self.pending.bytes_of(*due));
@@ -362,7 +366,7 @@ impl Direction {
         }
     }
 
-    /// Decides which of the frames due leave together.
+    /// Groups the due frames into trains that leave as one message each.
     fn form_trains(&mut self) {
         self.trains.clear();
         self.heads.clear();
@@ -382,7 +386,7 @@ impl Direction {
         }
     }
 
-    /// Sends the trains; returns how many of them the kernel took.
+    /// Sends the trains; returns the number of trains that the kernel took.
     fn send(&self) -> io::Result<usize> {
         let mut pieces = Vec::with_capacity(self.due.len() + self.trains.len());
         let mut ends = [0; BATCH];
@@ -413,7 +417,7 @@ impl Direction {
         }
     }
 
-    /// Counters of the direction now.
+    /// Takes a sample of the direction's counters.
     pub fn sample(&mut self, now_ns: u64, real_time: bool, shared: Option<&mut Transmitter>) -> DirectionSample {
         self.own_losses += self.from.take_drops() + self.shared.missed.swap(0, Ordering::Relaxed);
         let now = self.model_now;
@@ -438,8 +442,9 @@ impl Direction {
     }
 }
 
-/// End of the run of wire packets from `first` on that share their fate: all lost, or all arriving undamaged, once, in
-/// order and within `grain_ns`. A run arrives with its last packet.
+/// End (exclusive) of the run of wire packets that begins at `first` and is handed over together: packets that arrive
+/// undamaged, once each, in order and within `grain_ns`. Any other packet is a run of its own. A run arrives with its
+/// last packet.
 fn run_end(verdicts: &[PacketFate], first: usize, grain_ns: u64) -> usize {
     let plain = |v: &PacketFate| match v {
         PacketFate::Arrives(d) if !d.corrupted => Some(d.at.0),
@@ -457,14 +462,14 @@ fn run_end(verdicts: &[PacketFate], first: usize, grain_ns: u64) -> usize {
     first + 1 + rest.count()
 }
 
-/// Most memory for packets in flight, in bytes. Bounded, because a laser link to Mars would need more memory than any
-/// machine has.
+/// Maximum memory for packets in flight, in bytes. Bounded, because a laser link to Mars would need more memory than
+/// any machine has.
 fn memory_for(spec: &DirectionSpec) -> usize {
     const LEAST: u64 = 16 << 20;
     const MOST: u64 = 2 << 30;
     // Without a rate limit the bytes in flight are unknown, so the size is fixed.
     let Some(rate) = highest_rate(spec) else { return 256 << 20 };
-    // Reordered and jittered packets stay in flight longer.
+    // Reordering and jitter keep packets in flight longer.
     let detour = spec.reorder.map_or(Duration::ZERO, |r| r.gap);
     let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
     let flying = u64::try_from(u128::from(rate) * flight.as_nanos() / 8_000_000_000).unwrap_or(MOST);
@@ -482,7 +487,7 @@ pub fn shortest_delay(spec: &DirectionSpec) -> Duration {
     spec.windows.iter().flatten().filter_map(|w| w.delay).fold(own, Duration::min)
 }
 
-/// Highest rate of the direction at any time; `None` without a limit.
+/// Highest rate of the direction at any time, in bit/s; `None` without a limit.
 pub fn highest_rate(spec: &DirectionSpec) -> Option<u64> {
     use farlink_link::Rate;
     let own = match &spec.rate {

@@ -1,10 +1,10 @@
-//! Ethernet frames with a virtio-net header. A frame may be a super-packet that stands for many wire packets: it is
-//! counted, split between wire packets, and given its checksum before a bit is flipped.
+//! Ethernet frames with a virtio-net header. A frame may be a super-packet, which stands for many wire packets: this
+//! module counts them, splits a super-packet between them, and completes a packet's checksum before a bit is flipped.
 
 use farlink_os::packet::VNET_HEADER;
 
 pub(super) const ETHERNET: usize = 14;
-// Most header bytes of a super-packet: Ethernet, IPv4 or IPv6 with options, TCP with options.
+// Maximum size of a super-packet's headers, in bytes: Ethernet, IPv4 or IPv6 with options, TCP with options.
 pub(super) const HEADERS_MAX: usize = 256;
 
 // Flag `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
@@ -18,11 +18,11 @@ const GSO_ECN: u8 = 0x80;
 /// A frame as received from an interface, starting with the virtio-net header.
 pub struct Frame<'a> {
     bytes: &'a [u8],
-    /// Segmentation, if the frame is a super-packet.
+    /// Layout, if the frame is a super-packet.
     cut: Option<GsoLayout>,
 }
 
-/// Layout of a super-packet.
+/// Headers and segment size of a super-packet (generic segmentation offload).
 #[derive(Clone, Copy)]
 pub(super) struct GsoLayout {
     /// Length of the Ethernet, IP, and TCP or UDP headers, in bytes.
@@ -30,16 +30,16 @@ pub(super) struct GsoLayout {
     /// Payload bytes of each wire packet except the last.
     pub size: usize,
     pub kind: u8,
-    /// Offset of the TCP or UDP header.
+    /// Offset of the TCP or UDP header in the Ethernet frame.
     pub transport: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame; `None` unless it is unicast IP, which is all that a link carries.
+    /// Reads a frame; `None` unless it is unicast IP, since a link carries nothing else.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let ethernet = bytes.get(VNET_HEADER..)?;
         let unicast = ethernet.first()? & 1 == 0;
-        // Neighbours are configured statically, and other traffic of the kernel would shift the
+        // ARP is not needed, since neighbours are configured statically; other traffic of the kernel would shift the
         // random decisions about packets.
         let kind = u16::from_be_bytes([*ethernet.get(12)?, *ethernet.get(13)?]);
         if !unicast || !matches!(kind, 0x0800 | 0x86dd) || ethernet.len() < ETHERNET + 20 {
@@ -52,12 +52,12 @@ impl<'a> Frame<'a> {
         &self.bytes[VNET_HEADER..]
     }
 
-    /// Number of wire packets it stands for.
+    /// Number of wire packets that the frame stands for.
     pub fn packets(&self) -> usize {
         self.cut.map_or(1, |cut| (self.ethernet().len() - cut.headers).div_ceil(cut.size))
     }
 
-    /// Length of each wire packet in IP bytes, in order.
+    /// Length of each wire packet's IP packet in bytes, in order.
     pub fn packet_bytes(&self) -> impl Iterator<Item = u64> + use<> {
         let total = self.ethernet().len();
         let cut = self.cut;
@@ -115,19 +115,20 @@ impl GsoLayout {
             _ => usize::from(ethernet.get(transport + 12)? >> 4) * 4,
         };
         let headers = transport + length;
-        // The offsets come from a program in the host, so they are checked before use.
+        // A program in the host may have chosen the offsets, so they are checked before use.
         let plausible = transport >= ETHERNET + 20 && headers <= HEADERS_MAX && headers < ethernet.len();
         plausible.then_some(GsoLayout { headers, size, kind, transport })
     }
 
-    /// Rewrites the copied headers of a super-packet for a part of it, like the kernel's own segmentation
-    /// (`inet_gso_segment`, `tcp_gso_segment`, `__udp_gso_segment`).
+    /// Rewrites the headers copied from a super-packet for the part of it that begins with wire packet `first`, has
+    /// `payload` bytes, and includes the last wire packet if `at_end`. It does the same as the kernel's own
+    /// segmentation (`inet_gso_segment`, `tcp_gso_segment`, `__udp_gso_segment`).
     pub(super) fn rewrite_headers(self, headers: &mut [u8], payload: usize, first: usize, at_end: bool) {
         let ip_length = headers.len() - ETHERNET + payload;
         let version_4 = headers[ETHERNET] >> 4 == 4;
         if version_4 {
             let ip = &mut headers[ETHERNET..self.transport];
-            // Each segment counts the IP identification up, as in the kernel's segmentation.
+            // As in the kernel, each segment has the next IP identification.
             let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(first as u16);
             ip[2..4].copy_from_slice(&(ip_length as u16).to_be_bytes());
             ip[4..6].copy_from_slice(&identification.to_be_bytes());
@@ -155,8 +156,8 @@ impl GsoLayout {
     }
 }
 
-/// Sum over addresses, protocol and length: the content of the checksum field while the rest is left to the receiving
-/// interface.
+/// Sum over addresses, protocol and length: the content of the checksum field while the receiving interface is to
+/// compute the rest.
 fn pseudo_header(headers: &[u8], version_4: bool, kind: u8, length: usize) -> u16 {
     let addresses =
         if version_4 { &headers[ETHERNET + 12..ETHERNET + 20] } else { &headers[ETHERNET + 8..ETHERNET + 40] };
@@ -164,7 +165,7 @@ fn pseudo_header(headers: &[u8], version_4: bool, kind: u8, length: usize) -> u1
     fold(add(protocol + length as u64, addresses))
 }
 
-/// Adds 16-bit words (RFC 1071).
+/// Adds the 16-bit words of `bytes` to a checksum (RFC 1071).
 fn add(start: u64, bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let sum: u64 = words.by_ref().map(|w| u64::from(u16::from_be_bytes([w[0], w[1]]))).sum();
@@ -179,13 +180,13 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// Flips one bit of the IP payload of a single-packet frame.
+/// Flips one bit, selected by `choice`, behind the first 20 bytes of the IP packet of a single-packet frame. Completes
+/// a pending checksum first.
 pub fn corrupt(frame: &mut [u8], choice: u64) {
     let (virtio, ethernet) = frame.split_at_mut(VNET_HEADER);
     let start = usize::from(u16::from_ne_bytes([virtio[6], virtio[7]]));
     let at = start + usize::from(u16::from_ne_bytes([virtio[8], virtio[9]]));
-    // A checksum left to the receiving interface is computed first: otherwise it would be computed
-    // over the damage.
+    // The receiving interface would compute a pending checksum over the damaged bytes, and so hide the damage.
     if virtio[0] & NEEDS_CHECKSUM != 0 && at + 2 <= ethernet.len() {
         // The field holds the sum of the pseudo-header, so it is summed with the rest.
         let sum = !fold(add(0, &ethernet[start..]));
@@ -205,7 +206,7 @@ pub fn corrupt(frame: &mut [u8], choice: u64) {
 pub(crate) mod tests {
     use super::*;
 
-    /// A super-packet of `payload` bytes to be split into packets of `size`.
+    /// Builds a super-packet with `payload` bytes, to be split into packets of `size` bytes.
     pub fn super_packet(kind: u8, payload: usize, size: u16) -> Vec<u8> {
         let transport = if kind == GSO_UDP { 8 } else { 20 };
         let mut bytes = vec![NEEDS_CHECKSUM, kind, 0, 0];

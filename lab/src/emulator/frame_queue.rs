@@ -1,21 +1,21 @@
-//! A bounded queue of frames from the thread of a link to an ordinary thread. The link's side never waits: there is no
-//! lock that a thread of lower priority could hold, no allocation and no system call.
+//! Bounded queue of frames from the thread of a link to an ordinary thread. The link's side never waits: it takes no
+//! lock that a thread of lower priority could hold, allocates nothing, and makes no system call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words before the bytes of a frame: its time and its length.
+/// Words before the bytes of a frame: the frame's time and its length.
 const HEADER: usize = 2;
 const WORD: usize = size_of::<u64>();
 
-/// Room of a queue, as words: shared memory without `unsafe`.
+/// Memory of a queue, as atomic words, which threads may share without `unsafe`.
 #[derive(Debug)]
 struct Shared {
     words: Box<[AtomicU64]>,
-    /// Words read and written since the start.
+    /// Number of words read and written since the start.
     read: AtomicU64,
     written: AtomicU64,
-    /// Frames for which there was no room.
+    /// Number of frames for which there was no room.
     missed: AtomicU64,
 }
 
@@ -33,8 +33,8 @@ pub struct FrameReader {
     read: u64,
 }
 
-/// Creates a queue of this many bytes, 16 for each frame included, rounded up to a power of two. Its memory is populated
-/// at once: page faults would delay the link.
+/// Creates a queue of `bytes` bytes, rounded up to a power of two; each frame takes its length plus 16. The memory is
+/// populated at once, since page faults would delay the link.
 pub fn frame_queue(bytes: usize) -> (FrameWriter, FrameReader) {
     let words = (0..(bytes / WORD).next_power_of_two()).map(|_| AtomicU64::new(0)).collect();
     let zero = || AtomicU64::new(0);
@@ -44,13 +44,13 @@ pub fn frame_queue(bytes: usize) -> (FrameWriter, FrameReader) {
 
 impl Shared {
     fn word(&self, place: u64) -> &AtomicU64 {
-        // Their number is a power of two, since a division for each word would cost more than the copy.
+        // The number of words is a power of two, since a division for each word would cost more than the copy.
         &self.words[place as usize & (self.words.len() - 1)]
     }
 }
 
 impl FrameWriter {
-    /// Adds a frame; without room, it is counted as missed.
+    /// Adds a frame, or counts it as missed if there is no room.
     pub fn push(&mut self, at_ns: u64, frame: &[u8]) {
         let needed = (HEADER + frame.len().div_ceil(WORD)) as u64;
         let used = self.written - self.shared.read.load(Ordering::Acquire);
@@ -77,13 +77,13 @@ impl FrameWriter {
 }
 
 impl FrameReader {
-    /// Time of the next frame, if one waits.
+    /// Time of the next frame; `None` if the queue is empty.
     pub fn next_at(&self) -> Option<u64> {
         let any = self.shared.written.load(Ordering::Acquire) > self.read;
         any.then(|| self.shared.word(self.read).load(Ordering::Relaxed))
     }
 
-    /// Takes the next frame into `frame`, and returns its time.
+    /// Moves the next frame into `frame`, and returns its time; `None` if the queue is empty.
     pub fn pop(&mut self, frame: &mut Vec<u8>) -> Option<u64> {
         let at_ns = self.next_at()?;
         let length = self.shared.word(self.read + 1).load(Ordering::Relaxed) as usize;
@@ -98,7 +98,7 @@ impl FrameReader {
         Some(at_ns)
     }
 
-    /// Frames that found no room since the start.
+    /// Number of frames since the start for which there was no room.
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(Ordering::Relaxed)
     }

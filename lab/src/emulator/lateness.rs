@@ -1,9 +1,9 @@
-//! Delays of the emulator and of nodes, and the load of the machine.
+//! Measurements of delays, and of the machine's load.
 
 use farlink_os::pressure::{self, MachineTime, Resource, StallTime};
 use std::time::Duration;
 
-/// Distribution of delays between due and actual time. Buckets grow by a quarter of a power of two, so quantiles are
+/// Distribution of delays between due and actual time, with four buckets for each power of two, so that quantiles are
 /// accurate to 25 %.
 #[derive(Clone, Debug)]
 pub struct Lateness {
@@ -48,14 +48,14 @@ impl Lateness {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// Quantile of the delay, for a share from 0 to 1.
+    /// Quantile of the delay: `share` 0.5 is the median.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;
         for (index, count) in self.buckets.iter().enumerate() {
             seen += count;
             if seen >= wanted && seen > 0 {
-                // The upper end of a bucket may exceed every value in it.
+                // Bounded by the maximum, which the upper end of a bucket may exceed.
                 return Duration::from_nanos(upper(index).min(self.max_ns));
             }
         }
@@ -64,7 +64,7 @@ impl Lateness {
 }
 
 fn bucket(ns: u64) -> usize {
-    // Below 4 ns a quarter of a power of two is less than a nanosecond.
+    // Below 4 ns a quarter of a power of two is less than a nanosecond, so each value has its bucket.
     if ns < 4 {
         return ns as usize;
     }
@@ -82,7 +82,7 @@ fn upper(bucket: usize) -> u64 {
     (1u64 << power).saturating_add((part + 1).saturating_mul(step)).saturating_sub(1)
 }
 
-/// Measures the load of the machine from its creation on.
+/// Measures the machine's load since its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineWatch {
     since_ns: u64,
@@ -104,19 +104,20 @@ impl MachineWatch {
         }
     }
 
-    /// Fractions of the time since the start: tasks waiting for a processor, and time stolen.
+    /// Fraction of the time since the start in which some task waited for a processor, and fraction of processor time
+    /// that the hypervisor stole; `None` if the kernel does not report it.
     pub fn shares(&self) -> (Option<f64>, Option<f64>) {
         let waited = self.waited(self.pressure, Resource::Cpu);
         let stolen = self.time.zip(pressure::machine_time()).map(|(a, b)| {
             let stolen = b.stolen.saturating_sub(a.stolen);
-            // Counters of all processors, so the fractions need no number of processors.
+            // Both counters sum over all processors, so the fraction does not depend on their number.
             let total = stolen + b.busy.saturating_sub(a.busy) + b.idle.saturating_sub(a.idle);
             stolen.as_secs_f64() / total.as_secs_f64().max(1e-3)
         });
         (waited, stolen)
     }
 
-    /// Fraction of processor time since the start that was spent busy.
+    /// Fraction of processor time since the start that was spent busy; `None` if the kernel does not report it.
     pub fn busy(&self) -> Option<f64> {
         let (a, b) = self.time.zip(pressure::machine_time())?;
         let busy = b.busy.saturating_sub(a.busy);
@@ -124,7 +125,8 @@ impl MachineWatch {
         Some(busy.as_secs_f64() / total.as_secs_f64().max(1e-3))
     }
 
-    /// Fractions of the time since the start in which some task waited for memory, and for disks.
+    /// Fractions of the time since the start in which some task waited for memory, and for disks; `None` if the kernel
+    /// does not report it.
     pub fn memory_and_io(&self) -> (Option<f64>, Option<f64>) {
         (self.waited(self.memory, Resource::Memory), self.waited(self.io, Resource::Io))
     }

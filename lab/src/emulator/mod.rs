@@ -1,7 +1,7 @@
-//! The link emulator: real packets of real hosts pass through the link model that the simulator uses.
+//! Link emulator: real packets of real hosts pass through the link model that the simulator uses.
 //!
-//! It knows no bundles. A direction receives frames at one [`Port`] and hands them over at the other; a few threads run
-//! all of them. [`Emulator`] starts the threads, controls carriers and collects samples.
+//! The emulator knows no bundles. Each direction of a link receives frames at one [`Port`] and hands them over at the
+//! other; a few threads run all directions. [`Emulator`] starts the threads, controls carriers and collects samples.
 
 mod bottleneck;
 pub mod capture;
@@ -39,10 +39,10 @@ use worker::Worker;
 /// Bytes of a frame in addition to the IP packet: virtio-net and Ethernet headers.
 pub(crate) const FRAME_OVERHEAD: usize = farlink_os::packet::VNET_HEADER + 14;
 
-// Most threads. Hosts need the processors, too.
+// Maximum number of threads: the hosts need processors, too.
 const WORKERS: usize = 4;
 
-/// The emulator of all links of a run.
+/// Emulator of all links of a run.
 pub struct Emulator {
     stop: Arc<AtomicBool>,
     interval: Duration,
@@ -56,20 +56,20 @@ pub struct Emulator {
     bottlenecks: usize,
 }
 
-// Bytes of a receive ring. Hosts that fill all processors stop the emulator for up to 70 ms; at 15 Gbit/s 32 MiB lost
-// frames then, 64 MiB did not.
+// Maximum size of a receive ring, in bytes. Hosts that fill all processors stop the emulator for up to 70 ms; at 15
+// Gbit/s rings of 32 MiB lost frames then, rings of 64 MiB did not.
 const RING: usize = 64 << 20;
 // Smallest ring worth having: 4 ms at 15 Gbit/s.
 const RING_LEAST: usize = 8 << 20;
-// Part of this machine's memory that rings may have together.
+// All rings together take at most this fraction of the available memory: an eighth.
 const RING_PART: u64 = 8;
-// Rate and delay from which a link has rings: a slower one has few frames, and on a shorter one they would wait too
-// long in the block that the kernel fills.
+// Minimum rate (bit/s) and delay of a direction with a ring: a slower one has few frames, and with a shorter delay
+// frames would wait too long in the block that the kernel is still filling.
 const RING_RATE: u64 = 100_000_000;
 const RING_DELAY: Duration = Duration::from_millis(1);
 
-/// Bytes of the receive rings at both ports of each link, 0 for none. The kernel allocates them at once, so that many
-/// links have smaller ones, and very many have none.
+/// Sizes of the receive rings at both ports of each link, in bytes; 0 for no ring. The kernel allocates rings at once,
+/// so many links get smaller rings, and very many links get none.
 pub fn rings(links: &[LinkSpec]) -> Vec<[usize; 2]> {
     let fast = |spec: &farlink_link::DirectionSpec| {
         highest_rate(spec).is_none_or(|rate| rate >= RING_RATE) && shortest_delay(spec) >= RING_DELAY
@@ -81,7 +81,7 @@ pub fn rings(links: &[LinkSpec]) -> Vec<[usize; 2]> {
     fast.into_iter().map(|ends| ends.map(|fast| if fast { bytes } else { 0 })).collect()
 }
 
-/// A link whose carrier is raised and lowered.
+/// Both ends of a link, and the state of its carrier.
 struct Cable {
     ports: [Arc<Port>; 2],
     directions: [Arc<DirectionState>; 2],
@@ -89,8 +89,8 @@ struct Cable {
 }
 
 impl Emulator {
-    /// Creates an emulator without links, which yields a sample of each direction every `interval`. Call it in the
-    /// network namespace of the ports.
+    /// Creates an emulator without links; it samples each direction every `interval`. Call it in the network namespace
+    /// of the ports.
     pub fn new(interval: Duration) -> io::Result<Self> {
         let (sender, samples) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -98,9 +98,9 @@ impl Emulator {
         Ok(Emulator { stop, interval, netlink, waiting, threads, sender, samples, cables, bottlenecks: 0 })
     }
 
-    /// Joins two ports by a link; `forward` leads from the first to the second. Equal seeds decide equally about equal
-    /// packets. With `exact`, each wire packet is handed over alone and at its time. Nothing is carried before
-    /// [`Emulator::begin`].
+    /// Joins two ports by a link; `forward` leads from the first to the second. With equal seeds, equal packets meet
+    /// equal fates. With `exact`, each wire packet is handed over alone at its exact due time. The link carries nothing
+    /// before [`Emulator::begin`].
     pub fn add(&mut self, ports: [Port; 2], spec: &LinkSpec, seed: u64, exact: bool) -> io::Result<()> {
         let link = self.cables.len();
         let ports = ports.map(Arc::new);
@@ -122,8 +122,8 @@ impl Emulator {
         Ok(())
     }
 
-    /// Lets these links share one transmitter in each direction. Their ports must have no receive rings, whose frames
-    /// would come too late to be put in order. Call it before [`Emulator::begin`].
+    /// Makes these links share one transmitter in each direction. Their ports must have no receive rings, whose frames
+    /// would arrive too late to be sorted by time of sending. Call it before [`Emulator::begin`].
     pub fn share(&mut self, links: &[usize]) -> io::Result<()> {
         for (forward, number) in [(true, self.bottlenecks), (false, self.bottlenecks + 1)] {
             let places = links.iter().map(|link| link * 2 + usize::from(!forward));
@@ -136,24 +136,24 @@ impl Emulator {
         Ok(())
     }
 
-    /// Lets an observer see the frames of one direction. Call it before [`Emulator::begin`].
+    /// Adds an observer of the frames of one direction. Call it before [`Emulator::begin`].
     pub fn observe(&mut self, link: usize, forward: bool, observer: Box<dyn FrameObserver>) {
-        // Each link has added its forward direction, then its reverse one.
+        // `add` pushes the forward direction of each link first, then the reverse one.
         if let Some(direction) = self.waiting.get_mut(link * 2 + usize::from(!forward)) {
             direction.observe(observer);
         }
     }
 
-    /// Starts all directions; returns the monotonic nanoseconds at which their time begins: `start_ns`, or now. All
+    /// Starts all directions; returns model time 0 in monotonic nanoseconds: `start_ns`, or now if `None`. All
     /// directions receive packets when this returns.
     pub fn begin(&mut self, start_ns: Option<u64>) -> io::Result<u64> {
         let (starting, all_run) = channel();
         let start_ns = start_ns.unwrap_or_else(monotonic_ns);
         let workers = farlink_os::schedule::processors().clamp(1, WORKERS);
-        // Consecutive directions are those of one link: the remainder gives them different workers.
+        // Directions with consecutive indexes belong to one link; the remainder gives them to different workers.
         let mut shares: Vec<Vec<Direction>> = (0..workers).map(|_| Vec::new()).collect();
         for (index, direction) in self.waiting.drain(..).enumerate() {
-            // Directions of one bottleneck have one worker, which knows the order of their frames.
+            // Directions that share a bottleneck need the same worker, which sorts their frames by time of sending.
             shares[direction.bottleneck().unwrap_or(index) % workers].push(direction);
         }
         for (index, share) in shares.into_iter().filter(|share| !share.is_empty()).enumerate() {
@@ -164,19 +164,19 @@ impl Emulator {
             self.threads.push(std::thread::Builder::new().name(format!("links{index}")).spawn(run)?);
         }
         drop(starting);
-        // The polling thread raises the carriers, which must be up when a link opens.
+        // This thread, which calls `poll`, raises the carriers; they must be up when a link opens.
         let _ = farlink_os::schedule::set_real_time(worker::PRIORITY);
         // The channel disconnects when the last worker has started.
         let _ = all_run.recv();
         Ok(start_ns)
     }
 
-    /// Collects samples, waiting for the first at most this long, and updates the carriers. Fails if a direction has
-    /// stopped.
+    /// Collects samples, waiting at most `wait` for the first, and updates the carriers. Fails if the thread of a
+    /// direction has stopped.
     pub fn poll(&mut self, wait: Duration) -> io::Result<Vec<DirectionSample>> {
         let mut samples: Vec<DirectionSample> = self.samples.recv_timeout(wait).into_iter().collect();
         samples.extend(self.samples.try_iter());
-        // Carriers follow the link at the pace of polling, which the notice time covers.
+        // A carrier changes at the next call only; the notice before a link opens covers that delay.
         self.cables.iter_mut().for_each(|cable| cable.update_carrier(&mut self.netlink));
         if self.threads.iter().any(JoinHandle::is_finished) {
             self.finish()?;
@@ -195,7 +195,7 @@ impl Emulator {
         }
         result?;
         let mut samples: Vec<DirectionSample> = self.samples.try_iter().collect();
-        // What the kernel dropped behind a hand-over is asked for at the end only: each question takes a system call.
+        // Frames that the kernel dropped after a hand-over are counted at the end only: each query takes a system call.
         for (link, cable) in self.cables.iter().enumerate() {
             for (port, forward) in cable.ports.iter().zip([false, true]) {
                 let refused = port.refused(&mut self.netlink);
@@ -216,7 +216,8 @@ impl Drop for Emulator {
 }
 
 impl Cable {
-    /// Lowers the carrier when both directions are down and nothing is in flight, and raises it before either opens.
+    /// Lowers the carrier when both directions are down and nothing is in flight, and raises it shortly before either
+    /// opens.
     fn update_carrier(&mut self, netlink: &mut Netlink) {
         let up = self.directions.iter().any(|d| d.up.load(Ordering::Acquire));
         let idle_ns = self.directions.iter().map(|d| d.idle_ns()).max().unwrap_or(0);

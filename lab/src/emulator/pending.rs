@@ -5,20 +5,21 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 
-// Size of the chunks into which frames are written one after another. An emptied chunk is reused
-// before an untouched one, so that memory use follows the bytes in flight.
+// Size of the chunks that are filled with frames one after another. An emptied chunk is reused before an untouched one,
+// so that memory use follows the bytes in flight.
 const CHUNK: usize = 1 << 20;
-// Fewest chunks of a region, so that a quiet link of 16 MiB occupies 256 KiB.
+// A region has at least this many chunks, unless they would be smaller than the least: a quiet link with 16 MiB then
+// occupies only 256 KiB.
 const CHUNKS: usize = 64;
-// Size of the smallest chunks, which hold any frame.
+// Smallest size of a chunk; it holds any frame.
 const CHUNK_LEAST: usize = 256 << 10;
 
-/// A frame in flight.
+/// Frame in flight, with its place in the memory region.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DueFrame {
-    /// Arrival time in nanoseconds.
+    /// Due time at the far host, in monotonic nanoseconds.
     pub at: u64,
-    /// Order of entry, which decides between equal times.
+    /// Number of the frame in order of entry, which decides between equal times.
     sequence: u64,
     offset: u32,
     length: u32,
@@ -45,21 +46,21 @@ pub struct Pending {
     frames: Vec<u32>,
     /// Number of chunks that fit the region.
     most: usize,
-    /// Emptied chunks, the latest last.
+    /// Emptied chunks, the most recent last.
     free: Vec<usize>,
     /// Chunk being filled, and the bytes used in it.
     current: usize,
     filled: usize,
     entered: u64,
-    /// Frames that arrive in order of entry: nearly all.
+    /// Frames due in order of entry: nearly all.
     in_order: VecDeque<DueFrame>,
-    /// Frames that overtake others.
+    /// Frames that overtake earlier ones.
     early: BinaryHeap<Reverse<DueFrame>>,
     bytes: usize,
 }
 
 impl Pending {
-    /// Reserves `capacity` bytes for frames (at most 4 GiB), which get memory as they fill.
+    /// Reserves address space of `capacity` bytes for frames (at most 4 GiB); memory is allocated as frames fill it.
     pub fn new(capacity: usize) -> io::Result<Self> {
         let capacity = capacity.clamp(1, u32::MAX as usize);
         let region = Region::reserve(capacity)?;
@@ -79,13 +80,14 @@ impl Pending {
         })
     }
 
-    /// Adds a frame of `length` bytes that arrives at `at`, filled by `write`; returns false if there is no room.
+    /// Adds a frame of `length` bytes, filled by `write`, that is due at `at` (monotonic, ns). Returns false if there
+    /// is no room.
     pub fn push(&mut self, at: u64, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let Some(offset) = self.allocate(length) else { return false };
         let due = DueFrame { at, sequence: self.entered, offset: offset as u32, length: length as u32 };
         self.entered += 1;
         write(&mut self.region[due.range()]);
-        // Jitter aside, packets arrive in order, and a queue is cheaper than a heap.
+        // Without jitter packets are due in order of entry, and a queue is cheaper than a heap.
         if self.in_order.back().is_none_or(|last| last.at <= at) {
             self.in_order.push_back(due);
         } else {
@@ -95,7 +97,7 @@ impl Pending {
         true
     }
 
-    /// Allocates room in the current chunk, or in the next.
+    /// Allocates room in the current chunk, or in the next if it does not fit; returns its offset in the region.
     fn allocate(&mut self, length: usize) -> Option<usize> {
         if length > self.chunk {
             return None;
@@ -106,7 +108,8 @@ impl Pending {
                 None if self.frames.len() < self.most => {
                     self.frames.push(0);
                     let chunk = self.frames.len() - 1;
-                    // All pages at once: a page fault for each would cost more than the frames. Older kernels cannot.
+                    // Populates all pages at once: a page fault for each would cost more than its frames. Older kernels
+                    // cannot.
                     let _ = self.region.populate(chunk * self.chunk..(chunk + 1) * self.chunk);
                     chunk
                 }
@@ -128,8 +131,8 @@ impl Pending {
         }
     }
 
-    /// Moves frames that are due at `now` into `out`, in order, until it holds `most`. Their bytes stay valid until
-    /// [`Pending::release`].
+    /// Moves frames that are due at `now` to the end of `out`, in order, until it holds `most` frames. Their bytes stay
+    /// valid until [`Pending::release`].
     pub fn take_due(&mut self, now: u64, most: usize, out: &mut Vec<DueFrame>) {
         while out.len() < most {
             let Some(next) = self.next().filter(|d| d.at <= now) else { return };
@@ -152,7 +155,7 @@ impl Pending {
         let chunk = due.offset as usize / self.chunk;
         self.frames[chunk] -= 1;
         match self.frames[chunk] {
-            // The chunk being filled starts over at once.
+            // The chunk that is being filled is used again from its start.
             0 if chunk == self.current => self.filled = 0,
             0 => self.free.push(chunk),
             _ => {}

@@ -1,5 +1,5 @@
-//! Sources and sinks of frames: a packet socket on the emulator's end of a virtual Ethernet pair, whose other end is
-//! the host's interface.
+//! Ports, the sources and sinks of frames: each is a packet socket on the emulator's end of a virtual Ethernet pair,
+//! whose other end is the host's interface.
 
 use farlink_os::netlink::Netlink;
 use farlink_os::packet::{BATCH, FrameBatch, PacketRing, PacketSocket};
@@ -11,19 +11,19 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub struct Port {
     socket: PacketSocket,
-    /// Where the kernel puts frames of fast links; taken by the direction that starts here.
+    /// Receive ring of a fast link; the direction that starts at this port takes it.
     ring: Mutex<Option<PacketRing>>,
     /// Name of the interface in the emulator's namespace.
     name: String,
     index: u32,
 }
 
-// Bytes of frames that may wait for the emulator, per port.
+// Maximum bytes of frames that wait for the emulator at one port.
 const BUFFER: usize = 64 << 20;
 
 impl Port {
-    /// Opens the port at an interface of the calling thread's network namespace, with a receive ring of `ring` bytes; 0
-    /// for none.
+    /// Opens the port at an interface of the calling thread's network namespace, with a receive ring of `ring` bytes,
+    /// or without one if `ring` is 0.
     pub fn open(name: &str, index: u32, ring: usize) -> io::Result<Port> {
         let (socket, ring) = match ring {
             0 => (PacketSocket::open(index, BUFFER)?, None),
@@ -42,53 +42,53 @@ impl Port {
         Intake { ring: self.ring.lock().ok().and_then(|mut ring| ring.take()) }
     }
 
-    /// Hands frames, each in pieces, to the host; returns the number accepted. An error refers to the first frame that
-    /// was not accepted.
+    /// Hands frames, each a list of slices, to the host; returns the number of frames that the kernel accepted. An
+    /// error refers to the first frame.
     pub fn send(&self, frames: &[&[IoSlice<'_>]]) -> io::Result<usize> {
         self.socket.send(frames)
     }
 
-    /// Number of frames the kernel lost before they were read, since the last call.
+    /// Number of frames that the kernel dropped since the last call because the emulator had not read them.
     pub fn take_drops(&self) -> u64 {
         self.socket.take_drops().unwrap_or(0)
     }
 
-    /// Number of frames that were handed over and for which the kernel had no room in the host, since the start.
+    /// Number of frames since the start that were handed over but dropped by the kernel, since the host had no room.
     pub fn refused(&self, netlink: &mut Netlink) -> u64 {
         netlink.interface(&self.name).ok().flatten().map_or(0, |interface| interface.dropped)
     }
 
-    /// Raises or lowers the carrier of the host's interface: it is that of this end, which goes up or down.
+    /// Raises or lowers the carrier of the host's interface by setting this end of the pair up or down.
     pub fn set_carrier(&self, on: bool, netlink: &mut Netlink) -> io::Result<()> {
         netlink.set_up(self.index, on)
     }
 }
 
-/// Receiving side of a port.
+/// Receiving side of a port; it owns the receive ring, if the port has one.
 #[derive(Debug, Default)]
 pub struct Intake {
     ring: Option<PacketRing>,
 }
 
-/// Frames of one [`Intake::receive`].
+/// Result of one [`Intake::receive`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Received {
-    /// Number of frames.
+    /// Number of frames received.
     pub frames: usize,
-    /// Whether there may be more.
+    /// Whether more frames may wait.
     pub more: bool,
     /// Frames that the kernel could not keep whole.
     pub lost: usize,
 }
 
 impl Intake {
-    /// Whether frames come in a ring, in which they may wait for a moment.
+    /// Whether frames come through a receive ring, in which they may wait for a moment.
     pub fn has_ring(&self) -> bool {
         self.ring.is_some()
     }
 
-    /// Receives some frames of `port` and calls `each` with the frame and the monotonic time at which the host sent it.
-    /// `batch` is room for them.
+    /// Receives some frames at `port`, which must be the port of this intake, and calls `each` with each frame and the
+    /// monotonic time, in ns, at which the host sent it. `batch` is the buffer for ports without a ring.
     pub fn receive(
         &mut self,
         port: &Port,
@@ -98,7 +98,7 @@ impl Intake {
         if let Some(ring) = &mut self.ring {
             return match ring.take(each) {
                 Some((frames, lost)) => Ok(Received { frames, more: true, lost }),
-                // An interface that went down leaves an error, until somebody asks for it.
+                // An interface that went down leaves an error on the socket; reading it clears it.
                 None => port.socket.take_error().map(|_| Received::default()),
             };
         }

@@ -4,14 +4,14 @@
 use super::frame::{ETHERNET, GSO_NONE, GSO_UDP, GsoLayout, HEADERS_MAX, NEEDS_CHECKSUM};
 use farlink_os::packet::VNET_HEADER;
 
-/// Most datagrams of a train (`UDP_MAX_SEGMENTS` of older kernels).
+/// Maximum number of datagrams of a train (`UDP_MAX_SEGMENTS` of older kernels).
 pub const TRAIN_MOST: usize = 64;
-/// Most bytes of a train's IP packet.
+/// Maximum size of a train's IP packet, in bytes.
 const PACKET_MAX: usize = 65_535;
 /// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM: u16 = 6;
 
-/// Headers of a frame that may travel in a train, from virtio-net to UDP.
+/// Headers of a datagram that may travel in a train.
 struct Datagram<'a> {
     headers: &'a [u8],
     payload: usize,
@@ -20,8 +20,8 @@ struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a frame; `None` unless it is one whole, unfragmented UDP datagram whose checksum the kernel completes. A
-    /// super-packet's always is; any other checksum may be wrong, and must arrive so.
+    /// Reads a frame; `None` unless it is one whole, unfragmented UDP datagram whose checksum the receiving kernel
+    /// completes. Super-packets always have such checksums; a finished checksum may be wrong, and must arrive as it is.
     fn read(frame: &'a [u8]) -> Option<Datagram<'a>> {
         let (virtio, ethernet) = frame.split_at_checked(VNET_HEADER)?;
         let field = |at: usize| u16::from_ne_bytes([virtio[at], virtio[at + 1]]);
@@ -44,7 +44,7 @@ impl<'a> Datagram<'a> {
         fits.then(|| Datagram { headers: &frame[..VNET_HEADER + transport + 8], payload, transport })
     }
 
-    /// Whether both have the same addresses, ports, TTL and class.
+    /// Whether both datagrams have the same addresses, ports, TTL and traffic class.
     fn same_flow(&self, other: &Datagram<'_>) -> bool {
         if self.headers.len() != other.headers.len() {
             return false;
@@ -63,7 +63,7 @@ fn be16(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// Number of the first of these frames that may leave as one train: at least 1, unless there are none.
+/// Number of frames from the beginning of `frames` that may leave as one train: at least 1, or 0 without frames.
 pub fn length<'a>(mut frames: impl Iterator<Item = &'a [u8]>) -> usize {
     let Some(first) = frames.next() else { return 0 };
     let Some(first) = Datagram::read(first) else { return 1 };
@@ -75,7 +75,7 @@ pub fn length<'a>(mut frames: impl Iterator<Item = &'a [u8]>) -> usize {
             break;
         }
         count += 1;
-        // Only the last one may be shorter.
+        // Only the last datagram of a train may be shorter.
         if next.payload < first.payload {
             break;
         }
@@ -83,7 +83,7 @@ pub fn length<'a>(mut frames: impl Iterator<Item = &'a [u8]>) -> usize {
     count
 }
 
-/// Headers of a train.
+/// Headers of a train, from virtio-net to UDP.
 #[derive(Clone, Debug)]
 pub struct TrainHead {
     bytes: [u8; VNET_HEADER + HEADERS_MAX],
@@ -91,7 +91,8 @@ pub struct TrainHead {
 }
 
 impl TrainHead {
-    /// Headers of a train of at least two frames ([`length`]), of which `payload` bytes follow.
+    /// Creates the headers of a train of at least two frames ([`length`]), the first of which is `first`, with
+    /// `payload` bytes in total.
     pub fn new(first: &[u8], payload: usize) -> Option<TrainHead> {
         let datagram = Datagram::read(first)?;
         let length = datagram.headers.len();
@@ -107,12 +108,12 @@ impl TrainHead {
         Some(TrainHead { bytes, length })
     }
 
-    /// Virtio-net, Ethernet, IP and UDP header.
+    /// Bytes of the virtio-net, Ethernet, IP and UDP headers.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Payload of a frame of the train.
+    /// Payload of one frame of the train.
     pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         &frame[self.length..]
     }
@@ -124,7 +125,7 @@ mod tests {
     use super::super::frame::tests::super_packet;
     use super::*;
 
-    /// The datagrams of a super-packet, one by one.
+    /// Splits a super-packet into its datagrams.
     fn datagrams(payload: usize, size: u16) -> Vec<Vec<u8>> {
         let bytes = super_packet(GSO_UDP, payload, size);
         let frame = Frame::read(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! A thread that runs directions of links: it sleeps until a frame arrives or is due.
+//! Thread that runs directions of links: it sleeps until a frame arrives or is due.
 
 use super::bottleneck::Bottleneck;
 use super::direction::{Direction, DirectionSample};
@@ -14,34 +14,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-// Waits shorter than this are spun, because sleeping would take longer.
+// Shorter waits are spun, because sleeping would take longer.
 const SPIN_NS: u64 = 3_000;
-// Longest sleep, after which a stop is noticed.
+// Longest sleep, so that a stop is noticed in time.
 const SLEEP_NS: u64 = 50_000_000;
 /// Real-time priority: above ordinary programs, below the kernel's own threads.
 pub const PRIORITY: i32 = 50;
 
-/// Directions of one thread.
+/// Directions of one thread, and the times at which they must be called.
 pub struct Worker {
     directions: Vec<Direction>,
     bottlenecks: Vec<Bottleneck>,
-    /// Place of each direction's bottleneck.
+    /// Index of each direction's bottleneck in `bottlenecks`.
     bottleneck_of: Vec<Option<usize>>,
     poller: Poller,
     agenda: Agenda,
-    /// Directions at which frames wait.
+    /// Indexes of the directions at which frames wait.
     readable: VecDeque<usize>,
     is_readable: Vec<bool>,
 }
 
 impl Worker {
-    /// Creates a worker of these directions, whose model time 0 is `start_ns`.
+    /// Creates a worker for these directions; model time 0 is `start_ns` (monotonic).
     pub fn new(mut directions: Vec<Direction>, start_ns: u64, interval: Duration) -> io::Result<Worker> {
         let poller = Poller::new()?;
         let mut agenda = Agenda::of(directions.len());
         let count = directions.len().max(1) as u64;
         for (index, direction) in directions.iter_mut().enumerate() {
-            // Samples are taken one after another, as all at once would make packets late.
+            // Spread over the interval, since taking all samples at once would make packets late.
             direction.begin(start_ns, start_ns + interval.as_nanos() as u64 * index as u64 / count);
             poller.add_reader(direction.from().fd(), index as u64)?;
             agenda.put(index, direction.wake_at());
@@ -51,8 +51,8 @@ impl Worker {
         Ok(Worker { directions, bottlenecks, bottleneck_of, poller, agenda, readable: VecDeque::new(), is_readable })
     }
 
-    /// Runs until `stop`. Drops `starting` once it receives packets. Samples go to `samples` each interval and at the
-    /// end.
+    /// Runs until `stop`. Drops `starting` once it receives packets. Sends samples of each direction to `samples` every
+    /// interval and at the end.
     pub fn run(
         mut self,
         starting: Sender<Infallible>,
@@ -94,7 +94,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Receives some frames of each direction at which any wait.
+    /// Receives some frames at each direction at which any wait.
     fn receive(&mut self, batch: &mut FrameBatch) -> io::Result<()> {
         for _ in 0..self.readable.len() {
             let Some(index) = self.readable.pop_front() else { break };
@@ -115,7 +115,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Receives at all directions of a bottleneck.
+    /// Receives at all directions of a bottleneck; returns whether there may be more frames.
     fn receive_shared(&mut self, place: usize, batch: &mut FrameBatch) -> io::Result<bool> {
         let bottleneck = &mut self.bottlenecks[place];
         let more = bottleneck.receive(&mut self.directions, batch)?;
@@ -129,7 +129,7 @@ impl Worker {
     fn sleep(&mut self) -> io::Result<()> {
         let now = monotonic_ns();
         let left = self.agenda.next().unwrap_or(u64::MAX).saturating_sub(now).min(SLEEP_NS);
-        // Also asks without waiting, so that no direction waits for those that always have frames.
+        // Polls even without a wait, so that directions that always have frames do not starve the others.
         let left = if self.readable.is_empty() && left > SPIN_NS { left } else { 0 };
         let (readable, is_readable) = (&mut self.readable, &mut self.is_readable);
         self.poller.wait_precisely(Duration::from_nanos(left), |ready| {
@@ -141,7 +141,7 @@ impl Worker {
     }
 }
 
-/// Bottlenecks of these directions, and the place of each direction's.
+/// Bottlenecks of these directions, and the index of each direction's bottleneck among them.
 fn bottlenecks(directions: &[Direction]) -> (Vec<Bottleneck>, Vec<Option<usize>>) {
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, direction) in directions.iter().enumerate() {
@@ -159,11 +159,11 @@ fn bottlenecks(directions: &[Direction]) -> (Vec<Bottleneck>, Vec<Option<usize>>
     (all, of)
 }
 
-/// Time of each direction's next call.
+/// Queue of the times at which the directions are to be called.
 #[derive(Debug)]
 struct Agenda {
     heap: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Time at which each direction is to be called; older entries of the heap are void.
+    /// Time at which each direction is to be called, in monotonic ns; heap entries with another time are void.
     at: Vec<u64>,
 }
 
@@ -172,7 +172,7 @@ impl Agenda {
         Agenda { heap: BinaryHeap::new(), at: vec![u64::MAX; count] }
     }
 
-    /// Sets the time of a direction.
+    /// Sets the time at which a direction is to be called.
     fn put(&mut self, index: usize, at: u64) {
         if self.at[index] != at {
             self.at[index] = at;
@@ -180,7 +180,7 @@ impl Agenda {
         }
     }
 
-    /// Time of the earliest entry.
+    /// Time of the earliest entry that is not void.
     fn next(&mut self) -> Option<u64> {
         while let Some(Reverse((at, index))) = self.heap.peek() {
             if self.at[*index] == *at {
@@ -191,7 +191,7 @@ impl Agenda {
         None
     }
 
-    /// Takes a direction whose time has come.
+    /// Removes and returns the direction with the earliest time, if that is not after `now`.
     fn take(&mut self, now: u64) -> Option<usize> {
         self.next().filter(|at| *at <= now)?;
         let Reverse((_, index)) = self.heap.pop()?;

@@ -2,34 +2,34 @@
 
 use std::collections::BTreeMap;
 
-/// Most bytes that wait for earlier ones; a window of TCP is rarely larger.
+/// Maximum bytes that wait for earlier ones; a TCP window is rarely larger.
 const AHEAD_BYTES_MAX: usize = 64 << 20;
-/// Most segments that wait.
+/// Maximum number of segments that wait.
 const AHEAD_MAX: usize = 1 << 16;
 
-/// Order of the bytes of one direction. The first copy of each byte counts.
+/// Reassembly of the bytes of one direction. The first copy of each byte counts.
 #[derive(Debug)]
 pub struct TcpOrder {
     /// Sequence number of the first byte.
     begin: u32,
-    /// Bytes in order so far.
+    /// Number of bytes passed on in order so far, the position of the next.
     next: u64,
-    /// Segments behind a gap, with their times, by position.
+    /// Segments behind a gap with their times, by position.
     ahead: BTreeMap<u64, (u64, Box<[u8]>)>,
     ahead_bytes: usize,
-    /// Latest arrival of a byte in order. A later byte that arrived earlier counts from here: no receiver had it
-    /// before.
+    /// Latest arrival time of a byte passed on. Bytes that arrived earlier behind a gap count from here, since no
+    /// receiver could use them before.
     latest_ns: u64,
-    /// Position of the end, when it is known.
+    /// Position behind the last byte, once a FIN was seen.
     end: Option<u64>,
 }
 
-/// Reason why a direction cannot be followed further.
+/// Error of a direction that cannot be followed further, because too much waits for a missing segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooFarAhead;
 
 impl TcpOrder {
-    /// Order of the bytes that follow a SYN with this sequence number.
+    /// Creates the state for the bytes that follow a SYN with this sequence number.
     pub const fn new(syn: u32) -> Self {
         TcpOrder {
             begin: syn.wrapping_add(1),
@@ -40,20 +40,21 @@ impl TcpOrder {
             end: None,
         }
     }
-    /// Whether a SYN with this sequence number opened this connection.
+    /// Whether this direction began with a SYN of this sequence number.
     pub const fn began_with(&self, syn: u32) -> bool {
         self.begin == syn.wrapping_add(1)
     }
-    /// Whether the last byte has passed.
+    /// Whether the last byte before the FIN was passed on.
     pub fn is_over(&self) -> bool {
         self.end.is_some_and(|end| self.next >= end)
     }
 
-    /// Adds a segment and passes on all bytes now in order, with times. `ends`: the segment carries a FIN.
+    /// Adds a segment, and calls `each` with all bytes that are now in order and their times. `ends` is whether the
+    /// segment carries a FIN.
     ///
     /// # Errors
     ///
-    /// Too much waits for earlier bytes.
+    /// If too much waits for earlier bytes.
     pub fn take(
         &mut self,
         at_ns: u64,
@@ -62,7 +63,7 @@ impl TcpOrder {
         ends: bool,
         each: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), TooFarAhead> {
-        // The nearest position with this number: windows are far shorter than half the numbers.
+        // Position nearest to the expected one: windows are far shorter than half of all sequence numbers.
         let expected = self.begin.wrapping_add(self.next as u32);
         let start = self.next as i64 + i64::from(sequence.wrapping_sub(expected) as i32);
         let end = start + payload.len() as i64;
@@ -95,7 +96,7 @@ impl TcpOrder {
     }
     fn wait(&mut self, at_ns: u64, start: u64, payload: &[u8]) -> Result<(), TooFarAhead> {
         let known = self.ahead.get(&start).map_or(0, |(_, bytes)| bytes.len());
-        // A longer copy of a waiting segment replaces it; its first bytes count as later than they were.
+        // A longer copy replaces a waiting segment, whose bytes then count as later than they were.
         if known >= payload.len() {
             return Ok(());
         }
@@ -118,7 +119,7 @@ mod tests {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
             let text: Vec<u8> = (0..5000u32).map(|at| (at * 7 % 251) as u8).collect();
-            // Numbers that wrap on the way.
+            // Sequence numbers that wrap around on the way.
             let syn = u32::MAX - rng.below(6000) as u32;
             let mut segments: Vec<(usize, usize)> =
                 text.chunks(300).enumerate().map(|(n, c)| (n * 300, c.len())).collect();

@@ -1,6 +1,6 @@
-//! Probes: measurements during a run, apart from its events. Those of [`Probe`] sample all hosts; the supervisor owns
-//! and calls them. [`Watcher`] copies the frames of a link to a reader, and [`retention`] finds in them how long a
-//! relay keeps each bundle; [`zero_work`] is a relay to compare with.
+//! Probes: measurements during a run, apart from its events. A [`Probe`] samples all hosts; the supervisor owns and
+//! calls it. A [`Watcher`] copies the frames of a link to a reader: [`retention`] finds in them how long a relay keeps
+//! each bundle, and [`zero_work`] is a relay to compare with.
 
 mod flow;
 mod packet;
@@ -20,27 +20,27 @@ pub use store::StoreVolume;
 pub use tcp::TcpState;
 pub use watcher::{FramePoint, WatchQueue, WatchedFrame, Watcher, watch_queue};
 
-/// Parts of the supervisor that probes read.
+/// State of the supervisor that probes read.
 #[derive(Debug)]
 pub struct ProbedHosts<'a> {
     /// Accounts of the hosts' programs.
     pub accounts: &'a mut Accounts,
     /// Network namespaces of the hosts.
     pub namespaces: &'a [NetworkNamespace],
-    /// Process of the emulator, while it runs.
+    /// Process ID of the emulator, while it runs.
     pub emulator: Option<u32>,
 }
 
-/// A source of samples.
+/// Source of samples.
 pub trait Probe {
-    /// Reads all hosts once and calls `each` with the values. Hosts that cannot be read are left out.
+    /// Reads all hosts once, and calls `each` with each value. Hosts that cannot be read are left out.
     fn sample(&mut self, hosts: &mut ProbedHosts<'_>, each: &mut dyn FnMut(Reading));
 
-    /// Begins a phase: peaks count from here.
+    /// Begins a phase, which resets peaks.
     fn begin_phase(&mut self, _hosts: &mut ProbedHosts<'_>) {}
 }
 
-/// The probes of a run.
+/// Creates the probes of a run; `tcp` is whether to sample TCP connections, `stores` are folders by host.
 pub fn all(tcp: bool, stores: Vec<(usize, PathBuf)>) -> Vec<Box<dyn Probe>> {
     let mut probes: Vec<Box<dyn Probe>> = vec![Box::new(Resources)];
     if tcp {

@@ -1,21 +1,21 @@
-//! Headers of a frame up to the payload of TCP or UDP.
+//! Parser of a frame's headers, up to the payload of TCP or UDP.
 
 use farlink_os::packet::VNET_HEADER;
 use std::net::{IpAddr, SocketAddr};
 
 const ETHERNET: usize = 14;
-/// More-fragments flag and fragment offset in the IPv4 header.
+/// Mask of the more-fragments flag and the fragment offset in the IPv4 header.
 const FRAGMENT: u16 = 0x3fff;
-/// Next header of an IPv6 fragment.
+/// Value of the next-header field before an IPv6 fragment header.
 const V6_FRAGMENT: u8 = 44;
-/// Bytes of the fixed IPv6 header.
+/// Length of the fixed IPv6 header, in bytes.
 const V6_HEADER: usize = 40;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Segmentation type of a super-packet of datagrams.
+/// Segmentation type of a super-packet of UDP datagrams.
 const GSO_UDP: u8 = 5;
 
-/// Payload of a frame.
+/// Payload of a frame, with its addresses and transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'a> {
     pub from: SocketAddr,
@@ -24,13 +24,13 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// Header of the transport.
+/// Fields of the transport header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     Tcp {
         sequence: u32,
         begins: bool,
-        /// Whether no bytes follow the payload.
+        /// Whether the segment carries a FIN: no bytes follow the payload.
         ends: bool,
         resets: bool,
     },
@@ -39,8 +39,8 @@ pub enum Transport {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a frame that starts with the virtio-net header; `None` for anything but TCP and UDP, and for fragments of
-    /// IP packets, whose later ones have no ports.
+    /// Reads a frame that starts with the virtio-net header. `None` for anything but TCP and UDP, and for fragments of
+    /// IP packets: all but the first have no ports.
     pub fn read(frame: &'a [u8]) -> Option<Packet<'a>> {
         let (virtio, ethernet) = frame.split_at_checked(VNET_HEADER)?;
         let ip = ethernet.get(ETHERNET..)?;
@@ -70,20 +70,20 @@ impl<'a> Packet<'a> {
         Some(Packet { from, to, transport, payload: rest.get(header..)? })
     }
 
-    /// Bytes of a fragment of an IP packet; 0 for other frames.
+    /// Length of the IP packet if the frame is a fragment, in bytes; 0 for other frames.
     pub fn fragment_bytes(frame: &[u8]) -> usize {
         let Some(ip) = frame.get(VNET_HEADER + ETHERNET..) else { return 0 };
         match u16_at(frame, VNET_HEADER + 12) {
             Some(0x0800) if u16_at(ip, 6).is_some_and(|place| place & FRAGMENT != 0) => {
                 u16_at(ip, 2).unwrap_or(0).into()
             }
-            // The length counts from the end of the fixed header.
+            // The length field does not count the fixed header.
             Some(0x86dd) if ip.get(6) == Some(&V6_FRAGMENT) => V6_HEADER + usize::from(u16_at(ip, 4).unwrap_or(0)),
             _ => 0,
         }
     }
 
-    /// Datagrams of the payload.
+    /// Splits the payload into datagrams.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let stride = if let Transport::Udp { stride } = self.transport { stride } else { usize::MAX };
         self.payload.chunks(stride)
@@ -106,12 +106,12 @@ fn ip_v4(ip: &[u8]) -> Option<IpContent<'_>> {
 }
 fn ip_v6(ip: &[u8]) -> Option<IpContent<'_>> {
     let address = |at: usize| ip.get(at..at + 16)?.try_into().map(|bytes: [u8; 16]| IpAddr::from(bytes)).ok();
-    // An extension header, such as that of fragments, is neither TCP nor UDP, so the caller ignores the packet.
+    // The caller ignores packets with extension headers, such as that of fragments, as neither TCP nor UDP.
     let length = usize::from(u16_at(ip, 4)?);
     let rest = within(ip, 40, if length == 0 { 0 } else { 40 + length })?;
     Some((address(8)?, address(24)?, *ip.get(6)?, rest))
 }
-/// Content of a packet without padding behind it; super-packets of more than 64 kB have length 0.
+/// Content of an IP packet, without padding behind it. The length field is 0 in super-packets of more than 64 kB.
 fn within(ip: &[u8], header: usize, total: usize) -> Option<&[u8]> {
     let end = if total == 0 { ip.len() } else { total.min(ip.len()) };
     ip.get(header..end)
@@ -121,7 +121,7 @@ fn within(ip: &[u8], header: usize, total: usize) -> Option<&[u8]> {
 pub(super) mod tests {
     use super::*;
 
-    /// A frame over IPv4 with a payload, and padding behind it.
+    /// Builds an IPv4 frame with a payload, and padding behind it.
     pub fn frame(protocol: u8, ports: [u16; 2], header: &[u8], payload: &[u8]) -> Vec<u8> {
         let transport = [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), header, payload].concat();
         let mut ip = [0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -129,7 +129,7 @@ pub(super) mod tests {
         let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         [&[0; VNET_HEADER][..], &ethernet, &ip, &transport, &[0; 6]].concat()
     }
-    /// A TCP segment with these flags.
+    /// Builds a frame with a TCP segment.
     pub fn segment(ports: [u16; 2], sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
         let mut header = [0; 16];
         header[..4].copy_from_slice(&sequence.to_be_bytes());

@@ -4,14 +4,14 @@ use super::{Probe, ProbedHosts};
 use crate::supervisor::{Reading, Role, RoleReading};
 use farlink_os::account;
 
-/// The probe; all state is in the accounts.
+/// Probe of processor time and memory; its state is in the accounts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resources;
 
 impl Probe for Resources {
     fn sample(&mut self, hosts: &mut ProbedHosts<'_>, each: &mut dyn FnMut(Reading)) {
         hosts.accounts.read().into_iter().for_each(|reading| each(Reading::Role(reading)));
-        // The emulator is one process, whose packets in flight are its memory.
+        // The emulator is one process, most of whose memory is packets in flight.
         let Some(usage) = hosts.emulator.and_then(|process| account::process_usage(process).ok()) else { return };
         each(Reading::Role(RoleReading {
             host: None,

@@ -1,9 +1,9 @@
-//! Bundle retention time measured on the wire: for each bundle that a relay forwards, the time from its last byte
-//! handed over to the relay's host until its first and its last byte leave there.
+//! Bundle retention times, measured on the wire: for each bundle that a relay forwards, the time from the hand-over of
+//! its last byte to the relay's host until its first and its last byte leave there.
 //!
-//! The relay is neither asked nor changed, so that any implementation is measured alike. A thread reads copies of the
-//! frames ([`RetentionProbe`]); the layers' passive readers find the bundles in them. Missed frames are counted. TLS
-//! hides bundles.
+//! The relay is neither queried nor changed, so that all implementations are measured alike. A thread
+//! ([`RetentionProbe`]) reads copies of the frames; the passive readers of the convergence layers find the bundles in
+//! them. Missed frames are counted. Bundles in TLS sessions are not found.
 
 mod conversations;
 mod part;
@@ -24,7 +24,7 @@ use std::sync::mpsc::TryRecvError;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Wait for further frames when none is there. Waking the reader would cost the emulator a system call a frame.
+/// Pause of the reader if no frame waits. Waking it would cost the emulator a system call per frame.
 const IDLE: Duration = Duration::from_micros(500);
 
 /// Convergence layer of a conversation.
@@ -42,7 +42,7 @@ pub enum WatchedLayer {
     Ltp,
 }
 impl WatchedLayer {
-    /// Layer of this name in a scenario; `None` for others.
+    /// Layer with this name in a scenario; `None` if the probe cannot read it.
     pub fn named(name: &str) -> Option<WatchedLayer> {
         Some(match name {
             "tcpclv4" | "tcpclv3" => WatchedLayer::Tcpcl,
@@ -55,27 +55,27 @@ impl WatchedLayer {
     }
 }
 
-/// Relay whose retention is measured.
+/// Relay whose retention times are measured.
 #[derive(Clone, Debug)]
 pub struct WatchedRelay {
-    /// Name in the report.
+    /// Name of the relay in the report.
     pub name: String,
-    /// Links that end there: their number, and whether the forward direction leads to it.
+    /// Links of the relay: index, and whether the forward direction leads to the relay.
     pub links: Vec<(usize, bool)>,
 }
 
-/// Conversations and relays to be watched.
+/// Convergence layers and relays to watch.
 #[derive(Clone, Debug, Default)]
 pub struct RetentionSetup {
-    /// Layer of each link, and the port on which its ends listen for it.
+    /// Convergence layer of each link by index, and the port on which the link's ends listen for it.
     pub layers: BTreeMap<usize, (WatchedLayer, u16)>,
-    /// Relays, each with its links.
+    /// Relays to measure, each with its links.
     pub relays: Vec<WatchedRelay>,
-    /// Port of zero-work relays in the same hosts, which speak STCP over TCP and UDPCL over UDP.
+    /// Port of zero-work relays in the same hosts, which speak STCP over TCP and UDPCL over UDP; `None` without them.
     pub zero_work: Option<u16>,
 }
 impl RetentionSetup {
-    /// Setup for a scenario: every node with several links is a relay, and has a zero-work relay beside it.
+    /// Setup for a scenario: every node with several links is a relay, and has zero-work relays on its host.
     pub fn of(scenario: &Scenario) -> RetentionSetup {
         let links = || scenario.links.iter().enumerate();
         let layer =
@@ -89,7 +89,7 @@ impl RetentionSetup {
         RetentionSetup { layers: links().filter_map(layer).collect(), relays, zero_work: Some(zero_work::PORT) }
     }
 
-    /// Ports watched on a link. That of its layer comes first, should two be equal.
+    /// Ports watched on a link. The first that matches counts, which is that of the link's layer.
     fn ports(&self, link: usize) -> Vec<WatchedPort> {
         let own = self.layers.get(&link).map(|(layer, port)| (*layer, *port, RetentionSubject::Relay));
         let zero_work = self.zero_work.iter().flat_map(|port| {
@@ -103,7 +103,7 @@ impl RetentionSetup {
     }
 }
 
-/// Port of a layer, and the relay that uses it.
+/// Port of a layer, and the kind of relay that uses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct WatchedPort {
     layer: WatchedLayer,
@@ -111,18 +111,18 @@ struct WatchedPort {
     subject: RetentionSubject,
 }
 
-/// Watcher of each direction, by link and whether it is the forward one.
+/// Watcher of each direction, by the link's index and whether the direction is forward.
 pub type DirectionWatchers = BTreeMap<(usize, bool), Watcher>;
 
-/// Reader of watched links, in a thread of its own.
+/// Reader of watched links, which runs in a thread of its own.
 #[derive(Debug)]
 pub struct RetentionProbe {
     thread: JoinHandle<RetentionReport>,
 }
 
 impl RetentionProbe {
-    /// Starts the thread. Returns a watcher for each direction to be observed, by link and whether it is the forward
-    /// one. Connections that began before they were watched stay unread.
+    /// Starts the thread. Returns a watcher for each direction, which the caller must add to the emulator. Connections
+    /// that began before they were watched stay unread.
     pub fn start(setup: RetentionSetup) -> io::Result<(RetentionProbe, DirectionWatchers)> {
         let mut queue = watch_queue();
         let links = setup.relays.iter().flat_map(|relay| relay.links.iter().map(|(link, _)| *link));
@@ -132,25 +132,25 @@ impl RetentionProbe {
             Some(((link, forward), watcher))
         });
         let watchers = watchers.collect();
-        // Only the watchers hold the queue open now, so that the thread ends with them.
+        // Only the watchers keep the queue open now, so that the thread ends once they are dropped.
         queue.close();
         let reading = RetentionReading::new(&setup);
         let reading = move || reading.read(&queue);
         let thread = std::thread::Builder::new().name("retention".into()).spawn(reading)?;
         Ok((RetentionProbe { thread }, watchers))
     }
-    /// Waits until all frames are read, and returns the findings. All watchers must be dropped before, as the emulator
-    /// does when it finishes.
+    /// Waits until all frames are read, and returns the findings. All watchers must be dropped before, which happens
+    /// when the emulator is dropped.
     ///
     /// # Errors
     ///
-    /// The thread panicked.
+    /// If the thread panicked.
     pub fn finish(self) -> io::Result<RetentionReport> {
         self.thread.join().map_err(|_| io::Error::other("the reader of watched links panicked"))
     }
 }
 
-/// Place where frames are seen: link, direction, point.
+/// Place where frames are seen: link, whether its direction is forward, and point.
 type FramePlace = (usize, bool, FramePoint);
 
 /// State of the reading thread.
@@ -158,10 +158,10 @@ struct RetentionReading {
     accel: Accel,
     /// Ports watched on each link.
     ports: BTreeMap<usize, Vec<WatchedPort>>,
-    /// Relay at the end of a link to which its forward direction leads, or at the other end.
+    /// Relay by link and end: true for the end to which the forward direction leads.
     relay_at: BTreeMap<(usize, bool), usize>,
     places: BTreeMap<FramePlace, Conversations>,
-    /// Findings by relay, in the order of the setup, and by subject.
+    /// Findings by relay, in the order of the setup, and by [`RetentionSubject`].
     relays: Vec<[RelaySeen; 3]>,
 }
 
@@ -191,9 +191,9 @@ impl RetentionReading {
         let (missed, missed_at_ns) = queue.missed();
         self.report(missed, missed_at_ns)
     }
-    /// Relay to which frames are handed over at a place, or which they leave there.
+    /// Relay to which frames are handed over at a place, or which they leave there, if any.
     fn relay(&self, (link, forward, point): FramePlace) -> Option<usize> {
-        // A frame in the forward direction is handed over to the relay at that end, and leaves the one at the other.
+        // The forward direction leaves the relay at one end, and is handed over to that at the other.
         self.relay_at.get(&(link, forward == (point == FramePoint::HandedOver))).copied()
     }
     fn frame(&mut self, frame: &WatchedFrame) {

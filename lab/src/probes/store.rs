@@ -1,21 +1,21 @@
-//! Size of the files in which a node keeps bundles, for implementations whose events do not report it.
+//! Probe of the size of the files in which a node keeps bundles, for implementations whose events do not report it.
 
 use super::{Probe, ProbedHosts};
 use crate::supervisor::Reading;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most files and folders examined in one store.
+/// Maximum number of files and folders examined in one store.
 const ENTRIES: usize = 10_000;
 
-/// The probe: hosts by number, with the folders of their stores.
+/// Probe of store sizes: indexes of hosts, with the folders of their stores.
 #[derive(Debug)]
 pub struct StoreVolume {
     stores: Vec<(usize, PathBuf)>,
 }
 
 impl StoreVolume {
-    /// Probe of these folders.
+    /// Creates a probe of these folders, each with the index of its host.
     pub fn new(stores: Vec<(usize, PathBuf)>) -> Self {
         StoreVolume { stores }
     }
@@ -29,13 +29,13 @@ impl Probe for StoreVolume {
     }
 }
 
-/// Bytes of all files below a folder; those beyond a bound are left out.
+/// Size of the files below a folder in bytes, as far as [`ENTRIES`] permits.
 fn bytes_in(folder: &Path) -> u64 {
     let (mut waiting, mut bytes, mut seen) = (vec![folder.to_path_buf()], 0u64, 0);
     while let Some(folder) = waiting.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             seen += 1;
-            // A link does not count as what it points to.
+            // A symbolic link does not count as the file to which it leads.
             match entry.metadata() {
                 Ok(found) if found.is_dir() && seen < ENTRIES => waiting.push(entry.path()),
                 Ok(found) if found.is_file() => bytes = bytes.saturating_add(found.len()),

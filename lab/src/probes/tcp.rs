@@ -1,4 +1,4 @@
-//! TCP connections of each host: round trip, window, segments sent again, rate of delivery.
+//! Probe of the TCP connections of each host: round trip, window, retransmissions, delivery rate.
 
 use super::{Probe, ProbedHosts};
 use crate::supervisor::{Reading, TcpReading};
@@ -6,7 +6,7 @@ use farlink_os::sock_diag::{Connection, SockDiag};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The probe, with a socket in each host.
+/// Probe of TCP connections, with a query socket in each host.
 #[derive(Debug, Default)]
 pub struct TcpState {
     sockets: Vec<Option<SockDiag>>,
@@ -14,7 +14,7 @@ pub struct TcpState {
 
 impl Probe for TcpState {
     fn sample(&mut self, hosts: &mut ProbedHosts<'_>, each: &mut dyn FnMut(Reading)) {
-        // A host without a socket was refused one; it is not asked again.
+        // Opened once: a host in which this fails keeps `None`, and is not tried again.
         for namespace in &hosts.namespaces[self.sockets.len().min(hosts.namespaces.len())..] {
             self.sockets.push(namespace.within(SockDiag::open).ok());
         }
@@ -25,7 +25,7 @@ impl Probe for TcpState {
     }
 }
 
-/// Adds up the connections with each peer; those of a host with itself are its applications'.
+/// Sums the connections with each peer. Loopback is left out: it joins a host's own programs.
 fn by_peer(host: usize, connections: &[Connection]) -> Vec<TcpReading> {
     let mut peers: BTreeMap<IpAddr, (TcpReading, u64)> = BTreeMap::new();
     for connection in connections.iter().filter(|connection| !connection.peer.is_loopback()) {

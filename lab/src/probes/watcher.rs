@@ -1,42 +1,42 @@
-//! Copies of frames for a reader, queued by the emulator's workers without ever blocking them.
+//! Watchers, which copy frames for a reader: the emulator's workers put them into a queue without ever blocking.
 
 use crate::emulator::FrameObserver;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex};
 
-/// Most frames that wait for the reader.
+/// Maximum number of frames that wait for the reader.
 const FRAMES_MAX: usize = 1 << 16;
-/// Most bytes that wait for the reader.
+/// Maximum bytes that wait for the reader.
 const BYTES_MAX: u64 = 256 << 20;
-/// Most times of missed frames that are kept; more are only counted.
+/// Maximum number of missed frames whose times are kept; more are only counted.
 const TIMES_MAX: usize = 10_000;
 
-/// Point at which a frame is seen.
+/// Point at which a frame was seen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FramePoint {
-    /// As stamped by the kernel when it left its host.
+    /// At the sending host, with the kernel's timestamp of sending.
     Leaving,
-    /// When the emulator had handed it over to the sockets of the far host.
+    /// At the receiving host, with the time at which the hand-over to its sockets had ended.
     HandedOver,
 }
 
-/// Copy of a frame.
+/// Copy of a frame for the reader.
 #[derive(Debug)]
 pub struct WatchedFrame {
     /// Number of the link.
     pub link: usize,
-    /// Whether it goes in the link's forward direction.
+    /// Whether the frame travels in the link's forward direction.
     pub forward: bool,
-    /// Where it was seen.
+    /// Point at which the frame was seen.
     pub point: FramePoint,
-    /// Monotonic nanoseconds.
+    /// Time at that point, in monotonic nanoseconds.
     pub at_ns: u64,
-    /// The frame, starting with the virtio-net header.
+    /// Bytes of the frame, starting with the virtio-net header.
     pub bytes: Box<[u8]>,
 }
 
-/// Load of a queue.
+/// Bytes waiting in a queue, and the frames missed by its watchers.
 #[derive(Debug, Default)]
 struct QueueLoad {
     bytes: AtomicU64,
@@ -44,7 +44,7 @@ struct QueueLoad {
     missed_at: Mutex<Vec<u64>>,
 }
 
-/// Sees the frames of one direction of a link.
+/// Observer of one direction of a link, which copies its frames into the queue.
 #[derive(Clone, Debug)]
 pub struct Watcher {
     link: usize,
@@ -53,7 +53,7 @@ pub struct Watcher {
     load: Arc<QueueLoad>,
 }
 
-/// The reader's end.
+/// Reader's end of the queue.
 #[derive(Debug)]
 pub struct WatchQueue {
     frames: Receiver<WatchedFrame>,
@@ -61,7 +61,7 @@ pub struct WatchQueue {
     sender: Option<SyncSender<WatchedFrame>>,
 }
 
-/// Creates a queue; [`WatchQueue::watcher`] makes its other ends.
+/// Creates a queue; [`WatchQueue::watcher`] creates its writing ends.
 pub fn watch_queue() -> WatchQueue {
     let (sender, frames) = sync_channel(FRAMES_MAX);
     WatchQueue { frames, load: Arc::default(), sender: Some(sender) }
@@ -76,10 +76,10 @@ impl FrameObserver for Watcher {
     }
 }
 impl Watcher {
-    /// Copies a frame for the reader, or counts it as missed if too much waits.
+    /// Copies a frame into the queue, or counts it as missed if the queue is full.
     pub fn see(&self, point: FramePoint, at_ns: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
-        // The counter may exceed the bound by a frame of each worker.
+        // Several workers may pass this check at once: the bound may be exceeded by a frame of each.
         if self.load.bytes.load(Ordering::Relaxed) + len <= BYTES_MAX {
             self.load.bytes.fetch_add(len, Ordering::Relaxed);
             let frame = WatchedFrame { link: self.link, forward: self.forward, point, at_ns, bytes: bytes.into() };
@@ -89,8 +89,8 @@ impl Watcher {
             self.load.bytes.fetch_sub(len, Ordering::Relaxed);
         }
         self.load.missed.fetch_add(1, Ordering::Relaxed);
-        // A lock held by another worker or the reader must not delay the link: then the time is left out, not the
-        // count.
+        // Never waits for a lock of another worker or the reader, which would delay the link; then the time is not
+        // kept.
         if let Ok(mut times) = self.load.missed_at.try_lock()
             && times.len() < TIMES_MAX
         {
@@ -100,12 +100,12 @@ impl Watcher {
 }
 
 impl WatchQueue {
-    /// Makes the watcher of one direction; `None` after [`WatchQueue::close`].
+    /// Creates the watcher of one direction; `None` after [`WatchQueue::close`].
     pub fn watcher(&self, link: usize, forward: bool) -> Option<Watcher> {
         let queue = self.sender.clone()?;
         Some(Watcher { link, forward, queue, load: Arc::clone(&self.load) })
     }
-    /// Makes no further watchers: the queue ends once the existing ones are dropped.
+    /// Permits no further watchers: the queue ends once the existing ones are dropped.
     pub fn close(&mut self) {
         self.sender = None;
     }
@@ -113,13 +113,13 @@ impl WatchQueue {
     ///
     /// # Errors
     ///
-    /// No frame waits, or no watcher is left.
+    /// If no frame waits, or no watcher is left.
     pub fn take(&self) -> Result<WatchedFrame, TryRecvError> {
         let frame = self.frames.try_recv()?;
         self.load.bytes.fetch_sub(frame.bytes.len() as u64, Ordering::Relaxed);
         Ok(frame)
     }
-    /// Number of frames missed, and the times of the first of them.
+    /// Number of frames missed, and the times of some of the first, in monotonic ns.
     pub fn missed(&self) -> (u64, Vec<u64>) {
         let times = self.load.missed_at.lock().map_or_else(|e| e.into_inner().clone(), |times| times.clone());
         (self.load.missed.load(Ordering::Relaxed), times)

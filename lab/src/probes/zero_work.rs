@@ -1,5 +1,5 @@
-//! A relay that does no work, and the ends that send through it: programs in hosts, by which a run measures the time that
-//! any relay needs there. The program starts itself again for them with a hidden argument.
+//! Programs of a zero-work measurement: a source, a relay that only copies bundles, and a sink, each in a host. They
+//! give the time that no relay there avoids. Each is this program, started again with a hidden argument.
 
 use farlink_base::{Accel, CreationTimestamp, EndpointId, Payload};
 use farlink_bundle::Bundle;
@@ -14,54 +14,54 @@ use std::time::Duration;
 pub const ARGUMENT: &str = "lab-zero-work";
 /// Port at which relay and sink listen, over TCP and UDP.
 pub const PORT: u16 = 15_199;
-/// First sequence number: up to four times it, encoded numbers have the same length, and so have bundles.
+/// First sequence number: up to four times this, all sequence numbers and so all bundles have the same encoded length.
 pub const FIRST_SEQUENCE: u64 = 1 << 30;
 
-/// Attempts at a connection, and the time between them.
+/// Number of attempts to connect, and the time between them.
 const ATTEMPTS: u32 = 100;
 const ATTEMPT_EVERY: Duration = Duration::from_millis(20);
 
-/// One of the three programs.
+/// One of the three programs of a measurement, with its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ZeroWork {
-    /// What it does.
+    /// Part that this program plays.
     pub part: ZeroWorkPart,
-    /// Whether it uses TCP, and STCP over it; else UDP, and UDPCL.
+    /// Whether bundles are sent in STCP over TCP; otherwise they are sent in UDPCL over UDP.
     pub stream: bool,
-    /// Payload of each bundle, bytes.
+    /// Length of each bundle's payload, in bytes.
     pub payload: u64,
     /// Number of bundles.
     pub count: u64,
-    /// Time between two of them, µs.
+    /// Time between two bundles, in µs.
     pub pace_us: u64,
-    /// Sequence number of the first.
+    /// Sequence number of the first bundle.
     pub sequence: u64,
 }
 
-/// Part of a program in the chain.
+/// Part of a program in the chain from source to sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZeroWorkPart {
-    /// Sends bundles.
+    /// Source: sends bundles.
     Source {
-        /// Address of the relay.
+        /// Address at which the relay listens.
         to: SocketAddr,
     },
-    /// Forwards bundles as soon as they are complete.
+    /// Relay: forwards each bundle as soon as it is complete.
     Relay {
-        /// Address towards the source.
+        /// Address at which the relay listens for the source.
         at: SocketAddr,
-        /// Address of the sink.
+        /// Address at which the sink listens.
         to: SocketAddr,
     },
-    /// Receives bundles.
+    /// Sink: receives and discards bundles.
     Sink {
-        /// Address towards the relay.
+        /// Address at which the sink listens for the relay.
         at: SocketAddr,
     },
 }
 
-/// Runs the program if this process was started as one of them.
+/// Runs the program, if this process was started as one of the three, and returns its exit code; else `None`.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let text = arguments.next().filter(|argument| argument == ARGUMENT).and_then(|_| arguments.next())?;
@@ -76,7 +76,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
 }
 
 impl ZeroWork {
-    /// Arguments of the program that does this.
+    /// Command-line arguments that start this program.
     pub fn arguments(&self) -> io::Result<Vec<String>> {
         Ok(vec![ARGUMENT.to_string(), serde_json::to_string(self)?])
     }
@@ -84,7 +84,7 @@ impl ZeroWork {
     /// Runs until all bundles have passed.
     ///
     /// # Errors
-    /// A socket fails.
+    /// If a socket fails.
     pub fn run(&self) -> io::Result<()> {
         match (self.part, self.stream) {
             (ZeroWorkPart::Source { to }, true) => {
@@ -96,7 +96,7 @@ impl ZeroWork {
                 self.each_bundle(&mut |unit| socket.send_to(unit, to).map(drop))
             }
             (ZeroWorkPart::Relay { at, to }, true) => {
-                // The source may connect while this one still does.
+                // Listens first, so that the source may connect while the relay connects to the sink.
                 let listener = TcpListener::bind(at)?;
                 let mut to = connect(to)?;
                 let (mut from, _) = listener.accept()?;
@@ -135,7 +135,7 @@ impl ZeroWork {
         Ok(())
     }
 
-    /// A bundle as it is sent.
+    /// Encodes a bundle as it is sent.
     fn unit(&self, number: u64) -> Vec<u8> {
         let creation = CreationTimestamp { sequence: self.sequence + number, ..CreationTimestamp::default() };
         let made = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(3, 1), creation);
@@ -151,7 +151,7 @@ impl ZeroWork {
     }
 }
 
-/// Any address and port of the same family.
+/// Unspecified address and port 0, of the same family.
 fn any(like: SocketAddr) -> SocketAddr {
     match like {
         SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),

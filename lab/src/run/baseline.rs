@@ -1,4 +1,4 @@
-//! Baselines: plain TCP, UDP and TCP again through each link in turn, by `farlink flow` in the hosts.
+//! Baselines: plain TCP, UDP and TCP again through each link in turn, sent and received by `farlink flow` in the hosts.
 
 use super::folder::RunFolder;
 use crate::driver::Program;
@@ -9,27 +9,27 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-/// Transports of a link's flows. Two of TCP show how far baselines differ by themselves.
+/// Transports of a link's flows, in order. The two TCP flows show how much baselines vary without a cause.
 const TRANSPORTS: [&str; 3] = ["tcp", "udp", "tcp"];
-/// Head start of a receiver before its sender.
+/// Time by which a receiver starts before its sender.
 const HEAD_START: Duration = Duration::from_millis(300);
-/// Time after a flow, besides the round trip, for data still in flight.
+/// Time after the end of a flow, in addition to a round trip, for data still in flight.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Shortest time that a flow sends.
+/// Minimum time for which a flow sends; a shorter one is left out.
 const SHORTEST: Duration = Duration::from_millis(300);
 /// First port of the receivers; each flow has its own.
 const PORT: u16 = 15_201;
 
-/// Something to do for a baseline.
+/// Action that the session takes for a baseline.
 #[derive(Clone, PartialEq, Debug)]
 pub enum BaselineStep {
-    /// Start a program: its number among those of the baseline, its node and its name.
+    /// Start a program: its number among the baseline's programs, its node, its name, and its command.
     Start(u32, usize, String, Program),
     /// End the programs with these numbers.
     End([u32; 2]),
 }
 
-/// The steps still to come, in order of time since the start of the run; and the flows, with their output's names.
+/// Steps that are still to come, sorted by time since the start of the run, and all planned flows.
 #[derive(Debug, Default)]
 pub struct Baseline {
     steps: VecDeque<(Duration, BaselineStep)>,
@@ -44,7 +44,7 @@ struct BaselineRecord {
 }
 
 impl Baseline {
-    /// Plans the flows of a phase that begins now. Returns whether there is time for all.
+    /// Plans the flows of a phase that begins now. Returns whether there is time for all; others are left out.
     pub fn begin(&mut self, scenario: &Scenario, phase: usize, now: Duration, program: &Path) -> bool {
         let slots = (scenario.links.len() * TRANSPORTS.len()) as u32;
         let Some(slot) = scenario.phases[phase].duration.and_then(|all| all.checked_div(slots)) else { return true };
@@ -60,11 +60,11 @@ impl Baseline {
                 enough = false;
                 continue;
             }
-            // A second baseline must not write over the files of the first.
+            // Counts over all phases: a second baseline must not overwrite the files of the first.
             let place = self.flows.len();
             let first = place as u32 * 2;
             let name = |role: &str| format!("baseline-{}-{place}-{role}", scenario.links[link].name);
-            // Ports stay below 2^16, however many flows a scenario has.
+            // Modulo, so that ports stay below 2^16 however many flows there are.
             let at = format!("{}:{}", ends[1].address, PORT + (place % 40_000) as u16);
             let run = |arguments: &[&str]| {
                 let mut command = vec![program.display().to_string()];
@@ -73,7 +73,7 @@ impl Baseline {
                 Program { command, ..Program::default() }
             };
             let mut sender = run(&[at.as_str(), "--seconds", &format!("{:.3}", sends.as_secs_f64())]);
-            // Without a rate limit, datagrams only show how many a sender can throw away.
+            // Without a rate limit, UDP would only show how many datagrams a sender can discard.
             if let Some(rate) = farlink_scenario::first_rate(one).filter(|_| transport == "udp") {
                 sender.command.extend(["--rate".into(), format!("{} bit/s", rate.bits_per_second())]);
             }
@@ -84,7 +84,7 @@ impl Baseline {
             self.steps.push_back((begin, receiver));
             let sender = BaselineStep::Start(first, ends[0].node, names[0].clone(), sender);
             self.steps.push_back((begin + HEAD_START, sender));
-            // Before the next flow begins, even if an end hangs: two flows at once would measure each other.
+            // Before the next flow begins, even if a program hangs: two flows at once would measure each other.
             self.steps.push_back((begin + slot - DRAIN / 4, BaselineStep::End([first, first + 1])));
             let [from, to] = ends.map(|end| scenario.nodes[end.node].name.clone());
             self.flows.push(BaselineRecord {
@@ -102,12 +102,12 @@ impl Baseline {
         enough
     }
 
-    /// The next step that is due.
+    /// Removes and returns the next step that is due.
     pub fn due(&mut self, elapsed: Duration) -> Option<BaselineStep> {
         self.steps.pop_front_if(|(at, _)| *at <= elapsed).map(|(_, step)| step)
     }
 
-    /// Reads the output of the programs; returns the flows by the names of their phases.
+    /// Reads the output of the programs; returns each flow with the name of its phase.
     pub fn results(self, folder: &RunFolder) -> Vec<(String, BaselineFlow)> {
         let printed = |(node, name): &(usize, String)| -> Value {
             let text = std::fs::read_to_string(folder.node(*node).join(format!("{name}.out"))).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Baseline {
         let of = |record: BaselineRecord| {
             let [sent, received] = [printed(&record.ends[0]), printed(&record.ends[1])];
             let flow = BaselineFlow {
-                // 0 means that nothing arrived, so there is no rate.
+                // A rate of 0 means that nothing arrived, so there is none.
                 bit_s: received["bit_s"].as_f64().filter(|rate| *rate > 0.0),
                 lost: received["lost"].as_u64().unwrap_or(0),
                 retransmitted: sent["retransmitted"].as_u64().unwrap_or(0),
@@ -128,11 +128,12 @@ impl Baseline {
     }
 }
 
-/// Largest difference between the two TCP flows of a link and phase, as a fraction of the larger.
+/// Largest difference between the two TCP flows of a link, as a fraction of the faster; `None` without two flows of a
+/// link.
 pub fn spread(flows: &[BaselineFlow]) -> Option<f64> {
     let tcp = |link: &str| {
         let rates = flows.iter().filter(move |flow| flow.link == link && flow.transport == "tcp");
-        // A flow of which nothing arrived is as far from the other as can be.
+        // Counts as 0 if nothing arrived, the largest difference possible.
         rates.map(|flow| flow.bit_s.unwrap_or(0.0)).collect::<Vec<f64>>()
     };
     let of = |flow: &BaselineFlow| {

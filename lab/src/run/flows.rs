@@ -1,5 +1,5 @@
-//! Plain TCP and UDP flows of a run: a receiver at each destination before the run, a sender in its time, and their
-//! counters at the end.
+//! Plain TCP and UDP flows of a run: a receiver at each destination, started before the run, a sender that starts at
+//! the flow's time, and their counters at the end.
 
 use super::folder::RunFolder;
 use super::session::LabSession;
@@ -11,12 +11,12 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// First process number of flows; applications have lower ones.
+/// First process number of flows; the processes of traffic have lower ones.
 pub const FIRST_FLOW: u32 = 1 << 20;
 
-/// Whether a process number is that of an end of a flow.
+/// Whether a process number belongs to the sender or receiver of a flow.
 pub fn is_flow(id: u32) -> bool {
-    // There are at most 10,000 flows of two ends.
+    // There are at most 10,000 flows, with two processes each.
     (FIRST_FLOW..FIRST_FLOW + 20_000).contains(&id)
 }
 
@@ -34,7 +34,7 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Starts the senders whose time has come. `begun` is the number of those started before, in order of time.
+    /// Starts the senders whose time has come. `begun` counts the flows whose time came before, in order of time.
     pub fn start_due_flows(&mut self, elapsed: Duration, begun: &mut usize) -> Result<()> {
         let scenario = self.scenario;
         if *begun == scenario.flows.len() {
@@ -71,7 +71,7 @@ impl LabSession<'_> {
 }
 
 fn process_name(flow: &Flow, sends: bool) -> String {
-    // Not `sender` and `receiver`, which end the names of the processes of traffic: its own name may end in `-flow`.
+    // Not `sender` and `receiver`, as for traffic: a traffic flow named `x-flow` would have processes of the same name.
     format!("{}-flow-{}", flow.name, if sends { "source" } else { "sink" })
 }
 
@@ -87,7 +87,7 @@ struct Counted {
     retransmitted: u64,
 }
 
-/// Results of all flows, from the files of their processes. `congestion` has the controls of the hosts.
+/// Results of all flows, from the output files of their processes. `congestion` is the congestion control of each host.
 pub fn results(scenario: &Scenario, folder: &RunFolder, congestion: &[String]) -> Vec<PlainFlow> {
     let result = |flow: &Flow| {
         let sent = counted(folder.node(flow.from), &process_name(flow, true));
@@ -106,7 +106,7 @@ pub fn results(scenario: &Scenario, folder: &RunFolder, congestion: &[String]) -
             seconds: received.seconds,
             bit_s: received.bit_s,
             datagrams: sent.datagrams,
-            // The receiver misses those after the last that arrived.
+            // The receiver does not notice losses after the last datagram that arrived.
             lost: received.lost.max(sent.datagrams.saturating_sub(received.datagrams)),
             retransmitted: sent.retransmitted,
             failure,
@@ -116,7 +116,7 @@ pub fn results(scenario: &Scenario, folder: &RunFolder, congestion: &[String]) -
 }
 
 fn counted(node: &Path, process: &str) -> Result<Counted, String> {
-    // Without a file it never began: the run was over before.
+    // Without a file the process never began: the run was over before.
     let Ok(text) = std::fs::read_to_string(node.join(format!("{process}.out"))) else { return Ok(Counted::default()) };
     serde_json::from_str(text.lines().last().unwrap_or_default()).map_err(|_| {
         let log = std::fs::read_to_string(node.join(format!("{process}.log"))).unwrap_or_default();

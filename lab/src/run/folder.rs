@@ -1,4 +1,5 @@
-//! Files of a run beside its tables: a folder for each node with configuration and logs, and the files sent by traffic.
+//! Files of a run beside its tables: a folder for each node with configuration and logs, and the files that traffic
+//! flows send.
 
 use crate::container;
 use crate::driver::COMMON;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 // Number of log lines shown when a run fails.
 const TAIL: usize = 8;
 
-/// Folder layout of a run.
+/// Paths of the files of a run.
 #[derive(Debug)]
 pub struct RunFolder {
     root: PathBuf,
@@ -22,11 +23,12 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Creates the empty node folders, and generates the files to send from the seed.
+    /// Creates empty folders for the nodes and removes the remains of an earlier run. Generates the files to send, from
+    /// the scenario's seed.
     pub fn create(root: &Path, scenario: &Scenario) -> Result<Self> {
         let root = super::absolute(root)?;
         let nodes: Vec<PathBuf> = scenario.nodes.iter().map(|n| root.join("nodes").join(&n.name)).collect();
-        // What an earlier run left would look like this one's.
+        // Remains of an earlier run would look like this run's.
         for left in [root.join("nodes").join(COMMON), root.join("captures"), root.join(container::FOLDER)] {
             if left.exists() {
                 fs::remove_dir_all(&left).with_context(|| format!("cannot empty {}", left.display()))?;
@@ -77,7 +79,7 @@ impl RunFolder {
         self.root.join("files").join(format!("{traffic}.received"))
     }
 
-    /// File that a traffic flow sends, or the bytes of its bundles.
+    /// File that a traffic flow sends, or that holds the bytes of its bundles; `None` for pings.
     pub fn content(&self, scenario: &Scenario, traffic: usize) -> Option<PathBuf> {
         match &scenario.traffic[traffic].kind {
             TrafficKind::File { path: Some(path), .. } => std::path::absolute(scenario.folder.join(path)).ok(),
@@ -86,7 +88,8 @@ impl RunFolder {
         }
     }
 
-    /// Compares every file sent with the file received.
+    /// Compares every file sent with the file received; a file that is missing at the receiver has length 0 and no
+    /// checksum.
     pub fn compare_files(&self, scenario: &Scenario) -> Result<Vec<FileCheck>> {
         let mut checks = Vec::new();
         for (index, traffic) in scenario.traffic.iter().enumerate() {
@@ -112,8 +115,7 @@ impl RunFolder {
         Ok(checks)
     }
 
-    /// Adds context to an error: the last lines of each non-empty log, and the path of the folder. Unpacked images are
-    /// removed.
+    /// Adds the last lines of each non-empty log and the path of the run's folder to an error. Removes unpacked images.
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let _ = fs::remove_dir_all(self.root.join(container::FOLDER));
         let mut text = format!("{error:#}");
@@ -139,8 +141,8 @@ impl RunFolder {
         anyhow!("{text}\nthe run directory is kept: {}", self.root.display())
     }
 
-    /// Removes files that a successful run no longer needs: stores, sockets, events (which are in the tables), keys,
-    /// and files that arrived intact.
+    /// Removes files that a successful run no longer needs: stores, sockets, event files (their rows are in the
+    /// tables), keys, unpacked images, and the files sent and received if all arrived intact.
     pub fn tidy(&self, checks: &[FileCheck]) -> Result<()> {
         let _ = fs::remove_dir_all(self.root.join("nodes").join(COMMON));
         let _ = fs::remove_dir_all(self.root.join(container::FOLDER));
@@ -149,7 +151,7 @@ impl RunFolder {
             for file in ["farlink.sock", "node.keys", "security.starts"] {
                 let _ = fs::remove_file(node.join(file));
             }
-            // Each life of a node left an event file.
+            // A node writes another event file after each restart.
             let here = fs::read_dir(node).into_iter().flatten().flatten().map(|entry| entry.path());
             here.filter(|path| path.extension().is_some_and(|e| e == "jsonl")).for_each(|path| {
                 let _ = fs::remove_file(path);
@@ -163,13 +165,13 @@ impl RunFolder {
     }
 }
 
-/// Writes the bytes of all bundles (a sparse file of zeros), and their sizes if they vary or are zero. The simulator
-/// draws the same sizes.
+/// Writes the bytes of all bundles (a sparse file of zeros), and the list of their sizes if these vary or are zero. The
+/// simulator draws the same sizes.
 fn make_bundles(path: &Path, count: u64, size: SizeRange, mut rng: Rng) -> Result<()> {
     let (least, most) = (size.min.bytes(), size.max.bytes());
     // Zeros are never written, so the file takes no room on disk.
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    // Equal sizes need no list: the sender divides the file.
+    // Equal sizes need no list: the sender divides the file by the count.
     if least == most && least > 0 {
         file.set_len(count.saturating_mul(least))?;
         return Ok(());
@@ -191,7 +193,7 @@ fn make_file(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut rng = Rng::new(seed);
     let mut left = bytes;
-    // The generator yields 8 bytes at a time.
+    // The generator yields 8 bytes at a time, of which the last may be cut.
     while left > 0 {
         let word = rng.next_u64().to_le_bytes();
         let count = left.min(8) as usize;
@@ -202,7 +204,7 @@ fn make_file(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Computes length and SHA-256 of a file.
+/// Computes the length and the SHA-256 checksum of a file.
 fn checksum(path: &Path) -> Result<(u64, String)> {
     let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! Hosts, links and captures of a scenario as the supervisor makes them.
+//! Requests for the supervisor to set up the hosts, links and captures of a scenario.
 
 use super::folder::RunFolder;
 use crate::container::ContainerSetup;
@@ -10,16 +10,16 @@ use anyhow::{Context, Result, bail};
 use farlink_scenario::{IpRoute, Node, PREFIX_LENGTH, Processors, Scenario};
 use std::time::Duration;
 
-/// Capabilities that the supervisor could provide.
+/// Outcome of setting up the hosts: whether real-time scheduling is available, and why control groups are missing.
 #[derive(Clone, Debug)]
 pub struct HostsMade {
     /// Whether programs may have real-time scheduling.
     pub real_time: bool,
-    /// Why `/proc` counts instead of control groups; `None` with groups.
+    /// Reason for which resource use is read from `/proc` instead of control groups; `None` with control groups.
     pub no_groups: Option<String>,
 }
 
-/// Sets up hosts and links.
+/// Sets up the hosts, their cables and their IP routes.
 pub fn set_up(
     scenario: &Scenario,
     congestion: &[String],
@@ -29,7 +29,7 @@ pub fn set_up(
     let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
     let mut rings = rings(&specs);
     for (rings, link) in rings.iter_mut().zip(&scenario.links) {
-        // Frames in a ring would come too late to be put in the order of their sending, as a bottleneck does.
+        // A bottleneck sorts frames by the time of their sending, for which frames in a ring would come too late.
         if link.shares.is_some() {
             *rings = [0; 2];
         }
@@ -58,12 +58,13 @@ pub fn set_up(
         }
         _ => None,
     };
-    // The time grows with the links, each of which is a cable to be plugged.
+    // Each link is a cable to be plugged, which takes time.
     let most = Duration::from_secs(10 + scenario.links.len() as u64);
     supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
 }
 
-/// One host. Hosts with a number of processors take turns at them, so that they share as few as possible.
+/// Setup of one host. Hosts that want a number of processors get the next ones in turn (`turn`), so that they share as
+/// few as possible.
 fn host(node: &Node, congestion: &str, processors: &[usize], turn: &mut usize) -> Result<HostSetup> {
     let name = &node.name;
     let cpus = match &node.host.cpus {
@@ -102,14 +103,14 @@ fn host(node: &Node, congestion: &str, processors: &[usize], turn: &mut usize) -
     })
 }
 
-/// Names of the hosts' TCP congestion controls in this kernel.
+/// TCP congestion control of each host, by its name in this kernel.
 pub fn congestion(scenario: &Scenario) -> Vec<String> {
     let available = hybla::available();
     let name = |node: &Node| hybla::name_in_kernel(node.tcp.control_in_linux(), &available).to_string();
     scenario.nodes.iter().map(name).collect()
 }
 
-/// Captures of the scenario's links, in the run's folder.
+/// Captures that the scenario wants, with files in the run's folder.
 pub fn captures(scenario: &Scenario, folder: &RunFolder) -> Vec<CaptureSetup> {
     let setup = |(link, name): (usize, &String)| CaptureSetup {
         link,
@@ -120,10 +121,10 @@ pub fn captures(scenario: &Scenario, folder: &RunFolder) -> Vec<CaptureSetup> {
     wanted.map(setup).collect()
 }
 
-/// Hosts whose queue of received frames is shorter than the scenario wants, in words.
+/// Sentences about hosts whose queue of received frames is shorter than the scenario wants.
 pub fn short_queues(scenario: &Scenario) -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sys/net/core/netdev_max_backlog").unwrap_or_default();
-    // A hidden setting is no reason to doubt the run.
+    // A setting that cannot be read is no reason to doubt the run.
     let Ok(there) = text.trim().parse::<u32>() else { return Vec::new() };
     let short = |node: &&Node| node.tcp.rx_queue.is_some_and(|wanted| wanted > there);
     let words = |node: &Node| {

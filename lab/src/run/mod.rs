@@ -1,5 +1,5 @@
-//! Runs of scenarios as real processes: hosts, links, nodes and applications are set up, run and taken down, and the
-//! result is written as a run directory like that of a simulation.
+//! Runs of scenarios as real processes: sets up hosts, links, nodes and applications, runs them, takes them down, and
+//! writes a run directory like that of a simulation.
 
 mod baseline;
 mod flows;
@@ -32,20 +32,20 @@ pub struct LabOptions {
     pub folder: PathBuf,
     /// Command line that repeats the run, for the manifest.
     pub command: String,
-    /// Path of the `farlink` program: supervisor, node and applications.
+    /// Path of the `farlink` program, which contains the supervisor, the node and the applications.
     pub program: PathBuf,
-    /// Set from outside to stop the run, which is then written as far as it got.
+    /// Flag that the caller sets to stop the run, which is then written as far as it got.
     pub stop: Arc<AtomicBool>,
 }
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabProgress {
-    /// Current phase: `setting up`, `running`, `collecting`.
+    /// Current phase: `setting up`, `running` or `collecting`.
     pub phase: &'static str,
     /// Seconds since the start of the run.
     pub elapsed_s: f64,
-    /// Longest duration in seconds.
+    /// Scenario's limit of the duration, in seconds.
     pub duration_s: f64,
     /// Number of bundles created so far.
     pub created: u64,
@@ -53,13 +53,14 @@ pub struct LabProgress {
     pub delivered: u64,
 }
 
-/// Runs a scenario in the testbed and writes its run directory. The calling thread must live as long as the run: when
-/// it ends, the kernel ends the run.
+/// Runs a scenario in the testbed, writes its run directory, and returns the path. The calling thread must live as long
+/// as the run: when it ends, the kernel ends the run.
 ///
 /// # Errors
-/// The failure, with the last lines of the logs. The run directory is kept.
+/// If the scenario needs a simulation, or the run fails; the message has the last lines of the logs. The run directory
+/// is kept.
 pub fn run(scenario: &Scenario, options: &LabOptions, progress: &mut dyn FnMut(LabProgress)) -> Result<PathBuf> {
-    // Real time includes setting up and collecting.
+    // The wall time of a run includes setting up and collecting.
     let begun = std::time::Instant::now();
     // Some scenarios need a simulation, for instance those with radios.
     if let Some(error) = scenario.needs_oracle().or_else(|| scenario.needs_simulation()) {
@@ -98,7 +99,7 @@ fn manifest(scenario: &Scenario, options: &LabOptions) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Facts about the machine, from `/proc`.
+/// Reads facts about the machine from `/proc`.
 fn host() -> farlink_report::Host {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -117,7 +118,7 @@ fn host() -> farlink_report::Host {
 
 /// Makes a path absolute, because processes of the run start in other folders.
 fn absolute(path: &Path) -> Result<PathBuf> {
-    // The parent of a file name without a folder is "".
+    // The parent of a file name without a folder is the empty path.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     std::path::absolute(path).with_context(|| format!("the path {}", path.display()))
 }

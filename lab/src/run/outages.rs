@@ -1,5 +1,5 @@
-//! Outages of links as events of their nodes. The scenario schedules them and the emulator makes them; nodes are not
-//! notified.
+//! Outages of links as events of the nodes at their ends. The emulator makes the outages that the scenario schedules;
+//! nodes are not notified, so the events come from the scenario.
 
 use anyhow::Result;
 use farlink_base::{Event, LinkId, NodeId};
@@ -14,7 +14,7 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// Lists the outages of a node's links, with the same rows as a simulation.
+    /// Lists the outages of a node's links, as the rows that a simulation writes.
     pub fn new(scenario: &Scenario, node: usize) -> Outages {
         let ends = scenario.ends_of(node);
         let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
@@ -36,7 +36,7 @@ impl Outages {
         Outages { rows: rows.into() }
     }
 
-    /// Calls `each` with the events before a time since the start of the run, and removes them.
+    /// Removes the events before `time_ns`, in ns since the start of the run, and calls `each` with them.
     pub fn before(&mut self, time_ns: u64, each: &mut dyn FnMut(&EventRow) -> Result<()>) -> Result<()> {
         while let Some(row) = self.rows.pop_front_if(|row| row.time_ns < time_ns) {
             each(&row)?;

@@ -1,4 +1,4 @@
-//! Result of the live part of a run.
+//! Result of the live part of a run, before it is written.
 
 use super::LabProgress;
 use crate::driver::Driver;
@@ -9,7 +9,7 @@ use farlink_base::DtnTime;
 use farlink_report::{PhaseFacts, RoleUse, SampleRow};
 use std::path::PathBuf;
 
-/// Result of the live part.
+/// Result of the live part of a run: everything that the run directory is written from.
 pub struct SessionOutcome {
     /// Start of the run, in monotonic nanoseconds.
     pub start_ns: u64,
@@ -21,7 +21,7 @@ pub struct SessionOutcome {
     pub complete: bool,
     /// Whether the run was stopped early.
     pub stopped: bool,
-    /// Nodes that were killed at least once, and those that were not ready again at the end.
+    /// Indexes of the nodes that were killed at least once, and of those that were not ready again at the end.
     pub restarted: Vec<usize>,
     pub unready: Vec<usize>,
     /// Drivers of the nodes, which hold the event records.
@@ -36,29 +36,29 @@ pub struct SessionOutcome {
     pub samples: Vec<SampleRow>,
     /// Resource use of each process.
     pub processes: Vec<ProcessRecord>,
-    /// Phases that took place, and the names of those that did not.
+    /// Facts about the phases that took place, and names of those that did not.
     pub phases: (Vec<PhaseFacts>, Vec<String>),
-    /// Use by role over the whole run.
+    /// Resource use by role over the whole run.
     pub roles: Vec<RoleUse>,
-    /// Whether control groups counted; else `/proc`.
+    /// Whether resource use comes from control groups; otherwise it comes from `/proc`.
     pub groups: bool,
     /// Doubts and remarks that do not come from measurements.
     pub remarks: Remarks,
-    /// Samples that the probes left out.
+    /// Number of samples that the probes left out.
     pub samples_dropped: u64,
-    /// Distribution of each node's waits for a processor.
+    /// Distribution of the times that each node waited for a processor.
     pub waits: Vec<Lateness>,
     /// Whether nodes and applications had real-time scheduling.
     pub real_time: bool,
     /// Load of the machine during the run.
     pub watch: MachineWatch,
-    /// Whether a user namespace was needed.
+    /// Whether the run needed a user namespace, for lack of privileges.
     pub user_namespace: bool,
     /// Path of the `farlink` program.
     pub program: PathBuf,
 }
 
-/// Use of one process over its life.
+/// Resource use of one process over its life.
 #[derive(Clone, Debug)]
 pub struct ProcessRecord {
     /// Node of the process; `None` for the emulator.
@@ -68,7 +68,7 @@ pub struct ProcessRecord {
     pub usage: ProcessUsage,
 }
 
-/// Sentences about a run.
+/// Sentences about a run: reasons to doubt it, and notes for the reader.
 #[derive(Clone, Debug, Default)]
 pub struct Remarks {
     pub disturbances: Vec<String>,

@@ -1,4 +1,4 @@
-//! Phases of a run while it goes on: when each begins and ends, and what was used in it.
+//! Phases of a run in progress: the beginning and end of each, and the resources used in between.
 
 use super::baseline::BaselineStep;
 use super::session::{FIRST_BASELINE, LabSession, SessionProcess};
@@ -13,32 +13,33 @@ use std::time::Duration;
 /// State of the traffic, on which the end of a phase may depend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrafficState {
-    /// Whether a sender is at work.
+    /// Whether a sender is running.
     pub sending: bool,
-    /// Whether a sender is still to begin.
+    /// Whether a sender has not yet begun.
     pub left: bool,
-    /// Whether all bundles created so far are delivered.
+    /// Whether all bundles created so far were delivered when they were last counted.
     pub delivered: bool,
 }
 
-/// The phases of a scenario in progress. A boundary takes effect when the supervisor has read the usage up to it.
+/// Phases of a scenario in progress. A boundary takes effect once the supervisor has read the usage up to it.
 #[derive(Debug, Default)]
 pub struct Phases {
     phases: VecDeque<(usize, Phase)>,
-    /// The phase in progress, its start, and whether a sender was at work in it.
+    /// Phase in progress with its index, its start, and whether a sender was running in it.
     current: Option<(usize, Phase, Duration, bool)>,
-    /// Phases that were asked for and have not begun; `None` is the time outside of phases.
+    /// Requested boundaries that have not taken effect, each with the phase that begins there; `None` for the time
+    /// outside of phases.
     asked: VecDeque<Option<(usize, Phase)>>,
     ended: Vec<PhaseFacts>,
 }
 
 impl Phases {
-    /// Phases of a scenario, none of which has begun.
+    /// Creates the phases of a scenario, none of which has begun.
     pub fn new(scenario: &Scenario) -> Phases {
         Phases { phases: scenario.phases.iter().cloned().enumerate().collect(), ..Phases::default() }
     }
 
-    /// Whether a boundary is due now, which the caller must pass to the supervisor.
+    /// Whether a boundary is due now; if so, it counts as requested, and the caller must ask the supervisor for it.
     pub fn is_boundary(&mut self, elapsed: Duration, traffic: TrafficState) -> bool {
         if !self.asked.is_empty() {
             return false;
@@ -47,12 +48,13 @@ impl Phases {
         let ended = self.current.as_mut().is_none_or(|(_, phase, begun, sent)| {
             *sent |= traffic.sending;
             let until = phase.until.is_some_and(|until| match until {
-                // A phase that begins before its sender waits for it; after the last sender there is none to wait for.
+                // A phase that begins before its sender waits for that; after the last sender there is nothing to wait
+                // for.
                 PhaseEnd::Sent => !traffic.sending && (*sent || !traffic.left),
                 PhaseEnd::Delivered => !traffic.sending && traffic.delivered,
             });
             let over = phase.duration.is_some_and(|duration| elapsed >= begun.saturating_add(duration));
-            // A phase without an end of its own gives way to the next that has a start.
+            // A phase without a duration ends when the next phase is to start.
             let next = self.phases.front().and_then(|(_, next)| next.start).filter(|_| phase.duration.is_none());
             until || over || next.is_some_and(|at| elapsed >= at)
         });
@@ -66,7 +68,8 @@ impl Phases {
         true
     }
 
-    /// Records that the oldest requested boundary took place; returns the phase that begins with it.
+    /// Records that the oldest requested boundary took effect; returns the index and kind of the phase that begins
+    /// there, if any.
     pub fn pass(&mut self, at: Duration, usages: &mut Usages) -> Option<(usize, PhaseKind)> {
         self.close(at, usages);
         let (index, phase) = self.asked.pop_front().flatten()?;
@@ -75,7 +78,7 @@ impl Phases {
         Some((index, kind))
     }
 
-    /// Ends the phase in progress, if any, and its span of usage.
+    /// Ends the phase in progress, if any, and the span over which usage is summed.
     pub fn close(&mut self, at: Duration, usages: &mut Usages) {
         let roles = usages.end_span();
         if let Some((_, phase, begun, _)) = self.current.take() {
@@ -90,7 +93,8 @@ impl Phases {
         }
     }
 
-    /// Whether the run may end once all is delivered: no phase of a given duration is still to pass.
+    /// Whether the run may end once everything is delivered: no phase that ends by its duration alone is in progress or
+    /// to come.
     pub fn may_end(&self) -> bool {
         let fixed = |phase: &Phase| phase.duration.is_some() && phase.until.is_none();
         let asked = self.asked.iter().flatten().map(|(_, phase)| phase);
@@ -98,7 +102,7 @@ impl Phases {
         !left.any(fixed) && !self.current.as_ref().is_some_and(|(_, phase, ..)| fixed(phase))
     }
 
-    /// Phases that ended, and the names of those that never began.
+    /// Facts about the phases that ended, and the names of those that never began.
     pub fn into_ended(self) -> (Vec<PhaseFacts>, Vec<String>) {
         let missed = self.asked.into_iter().flatten().chain(self.phases);
         (self.ended, missed.map(|(_, phase)| phase.name).collect())
@@ -106,7 +110,7 @@ impl Phases {
 }
 
 impl LabSession<'_> {
-    /// Begins and ends phases that are due, and takes the due steps of a baseline in progress.
+    /// Begins and ends phases that are due, and takes the due steps of baselines and zero-work relays.
     pub fn change_phase(&mut self, elapsed: Duration) -> Result<()> {
         let is_sending = |p: &SessionProcess| p.sends.is_some() && p.exited.is_none();
         let sending = self.processes.iter().any(is_sending);
@@ -117,7 +121,7 @@ impl LabSession<'_> {
         while let Some(step) = self.baseline.due(elapsed) {
             match step {
                 BaselineStep::Start(number, node, name, program) => {
-                    // A flow that fails is a result, not the end of the run.
+                    // Marked as killed: a flow that fails is a result, and must not end the run.
                     self.spawn(FIRST_BASELINE + number, node, &name, program)?.killed = true;
                 }
                 BaselineStep::End(numbers) => {
@@ -154,13 +158,14 @@ impl LabSession<'_> {
         }
     }
 
-    /// Reads the last values while all programs still run.
+    /// Ends the phase in progress and reads the last values while all programs still run.
     pub fn end_phases(&mut self) -> Result<()> {
         self.supervisor.tell(&Request::Phase { number: 1 })?;
         self.turns_until(|session| session.closed)
     }
 
-    /// Phases with the results of their baselines and retention times.
+    /// Facts about the phases that took place, with the results of their baselines and retention times, and names of
+    /// those that did not.
     pub fn collect_phases(&mut self) -> (Vec<PhaseFacts>, Vec<String>) {
         let (mut phases, missed) = std::mem::take(&mut self.phases).into_ended();
         for (name, flow) in std::mem::take(&mut self.baseline).results(self.folder) {
@@ -183,7 +188,8 @@ mod tests {
     const IDLE: TrafficState = TrafficState { sending: false, left: true, delivered: false };
     const BUSY: TrafficState = TrafficState { sending: true, left: true, delivered: false };
 
-    /// Passes each boundary up to so many tenths of a second; returns their times and the phases that begin.
+    /// Lets each boundary within the given tenths of a second take effect; returns the times of the boundaries and the
+    /// phases that begin there.
     fn play(
         phases: &mut Phases,
         usages: &mut Usages,

@@ -1,4 +1,4 @@
-//! Writing of a run: the results of the live part, in the same tables that a simulation writes.
+//! Writer of a run: puts the results of the live part into the same tables that a simulation writes.
 
 use super::baseline;
 use super::flows;
@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Writes all tables and finishes the run.
+/// Writes all tables and the manifest; returns the path of the run directory. `begun` is the time at which the run
+/// began to be set up.
 pub fn write(
     scenario: &Scenario,
     mut writer: RunWriter,
@@ -30,7 +31,7 @@ pub fn write(
     begun: std::time::Instant,
 ) -> Result<PathBuf> {
     let tables = &scenario.measure.tables;
-    // The bundles table is aggregated from the events in any case.
+    // The bundles table is aggregated from the events even if these are not written.
     if !tables.contains(&Table::Events) {
         writer.without_events();
     }
@@ -70,7 +71,7 @@ pub fn write(
         outages.before(elapsed_ns, &mut |row| writer.event(row))?;
         stored.flush_until(elapsed_ns, &mut samples);
     }
-    // Completion is noticed only at the next count, so the last delivery ends the run.
+    // The session notices completion only at its next count, so the last delivery is the end of the run.
     let phases_end_ns = outcome.phases.0.last().map_or(0, |phase| (phase.end_s * 1e9) as u64);
     let end_ns = match arrivals.last {
         Some(last) if outcome.complete && scenario.stop_when_delivered => last.max(phases_end_ns),
@@ -81,7 +82,7 @@ pub fn write(
     let (phases, missed) = std::mem::take(&mut outcome.phases);
     manifest.phases = phases;
     manifest.roles = std::mem::take(&mut outcome.roles);
-    // What ended with the last delivery was noticed only later.
+    // A phase that ended with the last delivery was closed only later.
     manifest.phases.iter_mut().for_each(|phase| phase.end_s = phase.end_s.min(end_ns as f64 / 1e9));
     manifest.phases.retain(|phase| phase.end_s > phase.start_s);
     manifest.validity.notes.extend(missed.iter().map(|name| format!("The run ended before phase {name} began.")));
@@ -142,7 +143,7 @@ fn processes(scenario: &Scenario, outcome: &SessionOutcome, writer: &mut RunWrit
                 cpu_user_s: used.cpu_user_s,
                 cpu_system_s: used.cpu_system_s,
                 rss_peak_bytes: used.memory_peak_bytes,
-                // The emulator is in no group.
+                // The emulator is in no control group.
                 source: if used.node.is_some() { source } else { "proc" }.into(),
                 role: Some(used.role.as_str().into()),
                 phase: Some(phase.name.as_str().into()),
@@ -151,7 +152,7 @@ fn processes(scenario: &Scenario, outcome: &SessionOutcome, writer: &mut RunWrit
     }
 }
 
-/// Fills in the measures of trustworthiness.
+/// Fills in the measures of the run's validity, and the reasons to doubt it.
 fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_report::Validity) {
     let reports = || outcome.links.iter().flatten().filter(|r| r.handed_over > 0);
     let worst = |f: fn(&crate::supervisor::LinkReport) -> f64| reports().map(f).fold(0.0, f64::max);
@@ -168,8 +169,8 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
     validity.emulator_lateness = Some(lateness);
     validity.accounting = if outcome.groups { Accounting::Cgroup } else { Accounting::Proc };
     validity.disturbances.extend(outcome.remarks.disturbances.iter().cloned());
-    // Each direction is judged by its own delay: a delay that disturbs a cable is negligible for a
-    // space link.
+    // Each direction is judged by its own delay: lateness that disturbs a terrestrial link is negligible for a space
+    // link.
     for (index, link) in scenario.links.iter().enumerate() {
         for (report, spec) in outcome.links[index].iter().zip([&link.forward, &link.reverse]) {
             let from = &scenario.nodes[link.between[usize::from(!report.forward)]].name;
@@ -184,8 +185,8 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
         }
     }
     nodes(scenario, outcome, validity);
-    // With real-time priority everywhere, other processes wait; the delays above show whether ours
-    // did.
+    // With real-time priority everywhere, the processes that wait are not the run's; the delays above show whether the
+    // run's own waited.
     let cpu_wait = cpu_waiting.filter(|_| !(outcome.real_time && lateness.real_time));
     let durable = scenario.nodes.iter().any(|node| node.store == StoreKind::Durable);
     // Without durable stores no node waits for a disk.
@@ -212,7 +213,7 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
     validity.notes.extend(note_of_restarts(&restarted));
 }
 
-/// Doubts and notes about flows and captures.
+/// Adds doubts and notes about flows, congestion controls and captures.
 fn background(scenario: &Scenario, outcome: &SessionOutcome, manifest: &mut farlink_report::Manifest) {
     let validity = &mut manifest.validity;
     for flow in &manifest.flows {
@@ -234,7 +235,7 @@ fn background(scenario: &Scenario, outcome: &SessionOutcome, manifest: &mut farl
     }
 }
 
-/// Judges the delay of nodes waiting for a processor by the shortest of their links.
+/// Judges the time for which each node waited for a processor, by the shortest delay of its links.
 fn nodes(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_report::Validity) {
     let us = |d: Duration| d.as_secs_f64() * 1e6;
     let worst =
@@ -275,7 +276,7 @@ fn notes(outcome: &SessionOutcome, lateness: &Lateness) -> Vec<String> {
     notes
 }
 
-/// Notes on the limits of hosts.
+/// Notes on the limits of hosts, one for each limited host.
 fn limits(scenario: &Scenario) -> Vec<String> {
     let limited = scenario.nodes.iter().filter(|node| !node.host.limits().is_empty());
     let note = |node: &farlink_scenario::Node| {
@@ -285,7 +286,7 @@ fn limits(scenario: &Scenario) -> Vec<String> {
     limited.map(note).collect()
 }
 
-/// Note about events lost with killed nodes.
+/// Note about the events that killed nodes may have lost; `None` without killed nodes.
 fn note_of_restarts(nodes: &[&str]) -> Option<String> {
     (!nodes.is_empty()).then(|| {
         format!(
@@ -321,7 +322,7 @@ impl Stored {
         }
         self.flush_until(row.time_ns, samples);
         if killed {
-            // The restarted node reports the bundles that it recovers from disk.
+            // The restarted node will report the bundles that it recovers from disk.
             self.kept.clear();
             self.bytes = 0;
             return;
@@ -336,7 +337,7 @@ impl Stored {
         }
     }
 
-    /// Writes the samples due before `time_ns`.
+    /// Adds the samples that are due before `time_ns`.
     fn flush_until(&mut self, time_ns: u64, samples: &mut Vec<SampleRow>) {
         while self.next_ns < time_ns {
             for (metric, value) in [(STORED_BYTES, self.bytes), (STORED_BUNDLES, self.kept.len() as u64)] {
@@ -354,7 +355,7 @@ impl Stored {
     }
 }
 
-/// Delivery time of each traffic flow's last bundle.
+/// Time of the last delivery of each traffic flow, and of all flows.
 struct Arrivals {
     /// Destination node and service of each traffic flow.
     traffic: Vec<(Text, u64)>,
@@ -381,7 +382,7 @@ impl Arrivals {
         }
     }
 
-    /// Adds the completion time to the files that are complete.
+    /// Sets the completion time of files that arrived intact.
     fn complete_files(&self, scenario: &Scenario, mut files: Vec<FileCheck>) -> Vec<FileCheck> {
         let is_file = |kind: &TrafficKind| matches!(kind, TrafficKind::File { .. });
         let times = scenario.traffic.iter().zip(&self.at).filter(|(t, _)| is_file(&t.kind)).map(|(_, at)| *at);

@@ -1,5 +1,5 @@
-//! Restarts of nodes: as scheduled by the scenario, a node and its applications are killed with `kill -9` and later
-//! started again from disk, except for applications that had finished.
+//! Restarts of nodes. At the scenario's times a node and its applications are killed (SIGKILL). Later the node starts
+//! again from its disk, and its receivers do, too; killed senders do not.
 
 use super::session::{FIRST_APPLICATION, LabSession};
 use crate::attached;
@@ -10,34 +10,34 @@ use farlink_scenario::{Down, Scenario, TrafficKind};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-// Time for a killed node to end, and for a restarted node to accept applications; long, because it
-// may have much to read from its disk.
+// Time for a killed node to end, and for a restarted node to accept applications; long, because the node may have much
+// to read from its disk.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Progress of the scheduled restarts.
 #[derive(Debug, Default)]
 pub struct Restarts {
-    /// Failures still to come.
+    /// Failures that are still to come.
     due: VecDeque<Down>,
-    /// Nodes that are down.
+    /// Nodes that were killed and not yet started again.
     down: Vec<Killed>,
-    /// Nodes started again whose applications wait for them to be ready.
+    /// Nodes that were started again and do not accept applications yet.
     starting: Vec<Killed>,
     /// Number of restarts of each node.
     lives: Vec<u32>,
 }
 
-/// A node that was killed.
+/// Killed node, and its state on the way to readiness.
 #[derive(Clone, Debug)]
 struct Killed {
     node: usize,
     /// Time of the kill, in monotonic nanoseconds.
     at_ns: u64,
-    /// Time of the restart, since the start of the run.
+    /// Scheduled time of the restart, since the start of the run.
     until: Duration,
-    /// Time of the kill or restart, since the start of the run.
+    /// Time of the kill or, once that took place, of the restart, since the start of the run.
     since: Duration,
-    /// Whether the driver was informed.
+    /// Whether the node's driver was informed ([`Driver::fell`]).
     fell: bool,
     /// Traffic flows whose receivers were killed with the node.
     receivers: Vec<usize>,
@@ -62,7 +62,7 @@ impl Restarts {
     pub fn unready(&self) -> Vec<usize> {
         self.starting.iter().map(|killed| killed.node).collect()
     }
-    /// A node that has exceeded its time to end or to get ready, with a description.
+    /// Node that has exceeded its time to end or to get ready, with a description; `None` if there is no such node.
     fn overdue(&self, elapsed: Duration) -> Option<(usize, &'static str)> {
         let late = |killed: &&Killed| elapsed > killed.since + PATIENCE;
         let undead = self.down.iter().filter(|killed| !killed.fell).find(late);
@@ -73,7 +73,7 @@ impl Restarts {
 }
 
 impl LabSession<'_> {
-    /// Kills and restarts the nodes that are due.
+    /// Kills and restarts the nodes whose time has come, and starts the receivers of restarted nodes that are ready.
     pub fn restart_due_nodes(&mut self, elapsed: Duration) -> Result<()> {
         while let Some(down) = self.restarts.due.pop_front_if(|down| down.from <= elapsed) {
             self.kill_node(down, elapsed)?;
@@ -100,11 +100,11 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Informs the drivers of killed nodes whose processes are gone.
+    /// Informs the drivers of killed nodes whose processes have all ended.
     pub fn note_fallen(&mut self) -> Result<()> {
         for mut killed in std::mem::take(&mut self.restarts.down) {
             let gone = self.processes.iter().all(|process| process.node != killed.node || process.exited.is_some());
-            // Files are moved only once nothing can write to them any more.
+            // The driver moves files, to which no process may still write.
             if gone && !killed.fell {
                 self.with_driver(killed.node, |driver, node| driver.fell(node, killed.at_ns))?;
                 killed.fell = true;
@@ -116,7 +116,7 @@ impl LabSession<'_> {
 
     /// Calls a closure with the driver of a node.
     pub fn with_driver<T>(&mut self, node: usize, what: impl FnOnce(&mut dyn Driver, &NodeContext<'_>) -> T) -> T {
-        // The driver is moved out because the context borrows the session.
+        // The driver is moved out because the context borrows the whole session.
         let mut driver = std::mem::replace(&mut self.drivers[node], crate::drivers::new_default());
         let done = what(&mut *driver, &self.context(node));
         self.drivers[node] = driver;
@@ -131,10 +131,10 @@ impl LabSession<'_> {
         for process in self.processes.iter_mut().filter(here) {
             process.killed = true;
             self.supervisor.tell(&Request::Signal { id: process.id, signal: SignalName::Kill })?;
-            // Receivers are attached again after the restart; killed senders are not.
+            // Receivers start again after the restart; killed senders do not.
             killed.receivers.extend(process.receives);
         }
-        // The previous restart may not have been completed yet.
+        // The node may still be getting ready after its previous restart.
         let (again, others) =
             std::mem::take(&mut self.restarts.starting).into_iter().partition(|k| k.node == down.node);
         self.restarts.starting = others;
@@ -163,7 +163,7 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Starts the program that receives a traffic flow, if there is one.
+    /// Starts the program that receives a traffic flow, if the driver has one for it.
     pub fn start_receiver(&mut self, traffic: usize, name: &str) -> Result<()> {
         let to = self.scenario.traffic[traffic].to;
         let into = self.folder.received(traffic);

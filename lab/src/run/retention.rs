@@ -1,4 +1,4 @@
-//! Retention times of a run: what the probe found, by phase and relay.
+//! Retention times of a run: the findings of the probe, by phase and relay.
 
 use super::session::LabSession;
 use super::zero_work::{BUNDLES_LEAST, ZeroWorkRecord, ZeroWorkStep};
@@ -11,32 +11,33 @@ use farlink_scenario::{Medium, PhaseKind, Scenario};
 use std::ops::Range;
 use std::time::Duration;
 
-/// First process number of zero-work relays, and of what sends through them.
+/// First process number of zero-work relays, their sources and their sinks.
 pub const FIRST_ZERO_WORK: u32 = 1 << 26;
 
-/// Passage of a bundle: when the last byte arrived, the first left and the last left, monotonic ns, and the link.
+/// Passage of a bundle through a relay: times (monotonic ns) at which its last byte arrived, its first byte left and
+/// its last byte left; and the index of the link over which it left.
 type Passage = [u64; 4];
 
-/// Findings of the probe as they come in parts.
+/// Findings of the probe, which arrive in parts at the end of the run.
 #[derive(Debug)]
 pub struct Retention {
     setup: RetentionSetup,
     relays: Vec<RelayFindings>,
     missed_at_ns: Vec<u64>,
-    /// Frames missed; `None` until the last part has come.
+    /// Number of frames that the probe missed; `None` until the last part has arrived.
     missed: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct RelayFindings {
-    /// Passages by subject.
+    /// Passages by [`RetentionSubject`].
     passed: [Vec<Passage>; 3],
     stayed_ns: Vec<u64>,
     counters: RelayCounters,
 }
 
 impl Retention {
-    /// Nothing found yet; `None` for a scenario without retention phase.
+    /// Creates the state without findings; `None` for a scenario without a retention phase.
     pub fn new(scenario: &Scenario) -> Option<Retention> {
         scenario.phases.iter().any(|phase| phase.kind == PhaseKind::Retention).then(|| {
             let setup = RetentionSetup::of(scenario);
@@ -45,7 +46,7 @@ impl Retention {
         })
     }
 
-    /// Takes a part of the findings.
+    /// Adds a part of the findings.
     pub fn note(&mut self, part: RetentionPart) {
         match part {
             RetentionPart::Passed { relay, subject, bundles } => {
@@ -63,13 +64,13 @@ impl Retention {
         }
     }
 
-    /// Frames missed in a span of monotonic ns; those whose time was not kept count in every span.
+    /// Number of frames missed in a span of monotonic ns; those whose time is unknown count in every span.
     fn missed_in(&self, span_ns: &Range<u64>) -> u64 {
         let known = self.missed_at_ns.iter().filter(|at| span_ns.contains(at)).count() as u64;
         known + self.missed.unwrap_or(0).saturating_sub(self.missed_at_ns.len() as u64)
     }
 
-    /// Results of a phase; `start_ns` is the start of the run, monotonic.
+    /// Results of a phase, by relay; `start_ns` is the start of the run in monotonic ns.
     fn results(
         &self,
         scenario: &Scenario,
@@ -118,7 +119,7 @@ impl Retention {
         self.setup.relays.iter().zip(&self.relays).enumerate().map(of).collect()
     }
 
-    /// Why a relay has no times.
+    /// Reason for which a relay has no times.
     fn reason(&self, scenario: &Scenario, relay: &WatchedRelay, found: &RelayFindings) -> String {
         let unknown = relay.links.iter().find(|(link, _)| !self.setup.layers.contains_key(link));
         match unknown {
@@ -132,7 +133,7 @@ impl Retention {
         }
     }
 
-    /// A sample of each time for each bundle that arrived in a phase.
+    /// Adds a sample of each retention time for each bundle that arrived in a phase.
     fn samples(&self, scenario: &Scenario, phase: &PhaseFacts, start_ns: u64, rows: &mut Vec<SampleRow>) {
         for (relay, found) in self.setup.relays.iter().zip(&self.relays) {
             for passage in &found.passed[RetentionSubject::Relay as usize] {
@@ -159,7 +160,7 @@ impl RelayFindings {
         passed.copied().collect()
     }
 
-    /// Times of a zero-work relay; `None` if too little passed.
+    /// Times of a zero-work relay, from bundles that arrived and left in the span; `None` if they are too few.
     fn zero_work(&self, stream: bool, span_ns: &Range<u64>) -> Option<ZeroWorkTimes> {
         let (subject, transport) = if stream {
             (RetentionSubject::ZeroWorkStreams, "tcp")
@@ -175,12 +176,13 @@ impl RelayFindings {
     }
 }
 
-/// Time from one monotonic ns to another, in s.
+/// Time between two monotonic times in ns, in seconds; negative if `to` is the earlier.
 fn seconds(from: u64, to: u64) -> f64 {
     (to as i64 - from as i64) as f64 / 1e9
 }
 
-/// Number of bundles, in the order of arrival, that left before one that had arrived earlier.
+/// Number of bundles whose first byte left before that of a bundle that had arrived earlier. `passed` is in order of
+/// arrival.
 fn overtaking(passed: &[Passage]) -> u64 {
     let mut latest = 0;
     let overtakes = |passage: &&Passage| {
@@ -192,7 +194,7 @@ fn overtaking(passed: &[Passage]) -> u64 {
 }
 
 impl LabSession<'_> {
-    /// Plans the zero-work relays of a retention phase that begins.
+    /// Plans the zero-work measurements of a retention phase that begins.
     pub fn begin_zero_work(&mut self, phase: usize, at: Duration) -> Result<()> {
         let Some(retention) = &self.retention else { return Ok(()) };
         let left = self.zero_works.begin(self.scenario, &retention.setup, phase, at, &self.program)?;
@@ -204,14 +206,14 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Starts and ends the programs of zero-work relays that are due.
+    /// Starts and ends the programs of zero-work measurements that are due.
     pub fn do_zero_work(&mut self, elapsed: Duration) -> Result<()> {
         let source = self.zero_works.source().map(|number| FIRST_ZERO_WORK + number);
         let sent = source.is_some_and(|id| self.processes.iter().any(|p| p.id == id && p.exited.is_some()));
         match self.zero_works.due(elapsed, sent) {
             Some(ZeroWorkStep::Start(programs)) => {
                 for (number, node, name, program) in programs {
-                    // One that fails leaves net times out.
+                    // Marked as killed: a failure only costs the net times, and must not end the run.
                     self.spawn(FIRST_ZERO_WORK + number, node, &name, program)?.killed = true;
                 }
             }
@@ -226,7 +228,7 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Adds the retention times to their phases, and samples of them.
+    /// Adds the retention times to their phases, and samples of the times to the run's samples.
     pub fn collect_retention(&mut self, phases: &mut [PhaseFacts]) {
         let Some(retention) = self.retention.take() else { return };
         for phase in phases.iter_mut().filter(|phase| phase.kind == PhaseKind::Retention.word()) {
@@ -279,7 +281,8 @@ mod tests {
     fn phase() -> PhaseFacts {
         PhaseFacts { name: "relay".into(), kind: "retention".into(), start_s: 1.0, end_s: 2.0, ..PhaseFacts::default() }
     }
-    /// Passage over link `far` of a bundle that arrives so many ms after the start of the run and stays so many µs.
+    /// Passage over link `far` of a bundle that arrives `at_ms` ms after the start of the run and leaves `stays_us` µs
+    /// later.
     fn passage(at_ms: u64, stays_us: u64) -> Passage {
         let at = START + at_ms * MS;
         [at, at + stays_us * 1000, at + stays_us * 1000 + 5, 1]

@@ -1,4 +1,4 @@
-//! The live part of a run, from the first namespace to the last exit.
+//! Live part of a run, from the creation of the hosts to the exit of the last process.
 
 use super::baseline::Baseline;
 use super::flows;
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-// Time for nodes to get ready before the run starts, and additional time per node.
+// Time for nodes to get ready before the run starts: a base, and an addition for each node.
 const LEAD: Duration = Duration::from_millis(1200);
 const LEAD_PER_NODE: Duration = Duration::from_millis(200);
 // Longest wait for nodes that need not know when the run starts.
@@ -39,38 +39,38 @@ const LONGEST_START: Duration = Duration::from_secs(3600);
 const LEAD_PER_CONTAINER: Duration = Duration::from_millis(500);
 // Longest wait for the supervisor in one turn of the loop.
 const TURN: Duration = Duration::from_millis(10);
-// Interval at which deliveries are counted; nodes write their events every 200 ms.
+// Interval at which bundles are counted; nodes write their events every 200 ms.
 const LOOK: Duration = Duration::from_millis(200);
-// Time for processes to end after a signal; the end of the supervisor kills the rest.
+// Time for processes to end after each signal; the end of the supervisor kills the rest.
 const GRACE: Duration = Duration::from_secs(5);
-// Real-time priorities, where permitted: nodes above applications, as a separate machine would
-// serve its network first. Both are below the emulator (50), which serves all nodes.
+// Real-time priorities, where permitted: nodes above applications, as a separate machine would serve its network first.
+// Both are below the priority of the emulator (50), which serves all nodes.
 const NODE_PRIORITY: i32 = 20;
 const APPLICATION_PRIORITY: i32 = 10;
-/// First process number of applications; nodes count from 0.
+/// First process number of applications; a node's process has the index of the node.
 pub const FIRST_APPLICATION: u32 = 1 << 16;
-// First process number of programs that change links, and of baselines.
+// First process numbers of programs that change links, and of programs of baselines.
 const FIRST_CHANGE: u32 = 1 << 24;
 pub const FIRST_BASELINE: u32 = 1 << 25;
 /// Time between two samples of the probes.
 pub const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A process of the run.
+/// Process of the run at a node: the node itself or an application.
 #[derive(Clone, Debug)]
 pub struct SessionProcess {
     pub id: u32,
     name: String,
     pub node: usize,
-    /// Index of the traffic flow it sends.
+    /// Index of the traffic flow that the process sends.
     pub sends: Option<usize>,
-    /// Index of the traffic flow it receives.
+    /// Index of the traffic flow that the process receives.
     pub receives: Option<usize>,
     pub exited: Option<(Option<i32>, Option<i32>)>,
-    /// Whether the session killed it on purpose.
+    /// Whether the session killed the process on purpose, or tolerates its failure.
     pub killed: bool,
 }
 
-/// A run in progress.
+/// Run in progress, with everything that it has measured so far.
 pub struct LabSession<'a> {
     pub scenario: &'a Scenario,
     pub folder: &'a RunFolder,
@@ -91,11 +91,11 @@ pub struct LabSession<'a> {
     pub remarks: Remarks,
     /// Whether all bundles created so far were delivered when they were last counted.
     pub delivered: bool,
-    /// Whether the last values were read.
+    /// Whether the last values of usage and samples were read.
     pub closed: bool,
     pub samples_dropped: u64,
     links: Vec<[LinkReport; 2]>,
-    /// Whether the counters of each direction are final.
+    /// Whether the counters of each link's two directions are final.
     frozen: Vec<[bool; 2]>,
     captures: Vec<CaptureSummary>,
     congestion: Vec<String>,
@@ -103,7 +103,7 @@ pub struct LabSession<'a> {
     stopping: bool,
     pub samples: Vec<SampleRow>,
     waiting: Vec<usize>,
-    /// Link changes still to come, and the number of those done.
+    /// Link changes that are still to come, and the number of programs started for past ones.
     changes: VecDeque<LinkChange>,
     changed: u32,
     /// Programs started so far that belong to nodes, and those that wait for nodes or end them.
@@ -117,7 +117,7 @@ pub struct LabSession<'a> {
 }
 
 impl<'a> LabSession<'a> {
-    /// Sets everything up and waits until all nodes are ready.
+    /// Sets up hosts and links, starts the nodes, and waits until all are ready. Then starts the receivers.
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         // Missing programs are told before anything is made.
@@ -150,7 +150,7 @@ impl<'a> LabSession<'a> {
         // Chosen again once the nodes that take their time are ready.
         let (start_ns, epoch) = choose_start(LONGEST_START);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
-        // The next sender to start is last, where it is cheap to take.
+        // Latest first, so that the next sender to start is cheap to remove from the end.
         waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));
         let mut session = LabSession {
             scenario,
@@ -181,7 +181,7 @@ impl<'a> LabSession<'a> {
             stopping: false,
             samples: Vec::new(),
             waiting,
-            // Discovered links appear without an instruction to the nodes.
+            // A link that the nodes must discover appears without an instruction to them.
             changes: scenario.link_changes().into_iter().filter(|change| !scenario.links[change.link].found).collect(),
             changed: 0,
             companions: 0,
@@ -215,7 +215,7 @@ impl<'a> LabSession<'a> {
         let store = |index: usize| Some((index, self.drivers[index].store(&self.context(index))?));
         let stores = (0..self.drivers.len()).filter_map(store).collect();
         let tcp = self.scenario.links.iter().any(|link| link.layer.kind.medium == Medium::Streams);
-        // Reading is costly, so it takes place ten times a second whatever the interval of rows.
+        // Reading is costly, so the probes read ten times a second, whatever interval the scenario wants between rows.
         let interval_ms = PROBE_INTERVAL.as_millis() as u64;
         self.supervisor.tell(&Request::Probe { interval_ms, tcp, stores })
     }
@@ -263,7 +263,7 @@ impl<'a> LabSession<'a> {
 
     fn turn_before_start(&mut self, who: impl FnOnce() -> String) -> Result<()> {
         self.turn()?;
-        // 20 ms before the start is the last moment to be ready.
+        // Fail if less than 20 ms are left to the start.
         if farlink_os::monotonic_ns() + 20_000_000 > self.start_ns {
             let hint = "hint: this machine may be too busy; `farlink doctor` looks at it";
             bail!("{} not ready in time\n{hint}", who());
@@ -283,7 +283,7 @@ impl<'a> LabSession<'a> {
             stdout: Some(folder.join(format!("{name}.out"))),
             stderr: Some(folder.join(format!("{name}.log"))),
             real_time: self.real_time.then_some(match id {
-                // A zero-work relay gets what the node in its place gets.
+                // A zero-work relay gets the priority of the node that it replaces.
                 ..FIRST_APPLICATION | FIRST_ZERO_WORK.. => NODE_PRIORITY,
                 _ => APPLICATION_PRIORITY,
             }),
@@ -301,7 +301,8 @@ impl<'a> LabSession<'a> {
         self.processes.last_mut().context("it was added")
     }
 
-    /// Runs to the end, then takes everything down.
+    /// Runs until the scenario's duration is over, `stop` is set, or, with `stop_when_delivered`, all traffic is
+    /// delivered and no phase remains; then takes everything down.
     pub fn run(mut self, stop: &AtomicBool, progress: &mut dyn FnMut(LabProgress)) -> Result<SessionOutcome> {
         let duration = self.scenario.duration;
         let mut state = LabProgress { phase: "running", duration_s: duration.as_secs_f64(), ..LabProgress::default() };
@@ -329,8 +330,7 @@ impl<'a> LabSession<'a> {
                 let tally = self.tally();
                 state.elapsed_s = elapsed.as_secs_f64();
                 (state.created, state.delivered) = (tally.created, tally.delivered);
-                // Nodes write their events with a delay, so bundles already sent may not be counted
-                // yet.
+                // Nodes write their events with a delay, so bundles that were already sent may not be counted yet.
                 let all_counted = tally.created >= sent_at_least(self.scenario) && tally.created > 0;
                 let delivered = tally.created > 0 && tally.delivered >= tally.created;
                 self.delivered = delivered && tally.created >= self.begun_at_least();
@@ -398,7 +398,7 @@ impl<'a> LabSession<'a> {
         while let Some(place) = next_due(self.scenario, &self.waiting, elapsed, |node| self.restarts.awaits(node)) {
             let traffic = self.waiting.remove(place);
             let entry = &self.scenario.traffic[traffic];
-            // What was counted so far does not hold for this sender's bundles.
+            // The last count does not include this sender's bundles.
             self.delivered = false;
             let content = self.folder.content(self.scenario, traffic);
             let echo = self.drivers[entry.to].attachment(&self.context(entry.to))?.echo;
@@ -416,7 +416,7 @@ impl<'a> LabSession<'a> {
         !self.waiting.is_empty()
     }
 
-    /// Number of bundles that the senders begun so far create, as far as it can be known.
+    /// Number of bundles that the senders begun so far create; 0 (unknown) once a node was killed.
     fn begun_at_least(&self) -> u64 {
         // Killed senders stop in the middle, and killed nodes lose events.
         if !self.restarts.restarted().is_empty() {
@@ -465,7 +465,7 @@ impl<'a> LabSession<'a> {
             Reply::Phase { at_ns, dropped, .. } => return self.note_boundary(at_ns, dropped),
             Reply::Exited { id, code, signal, usage, .. } => return self.note_exit(id, code, signal, usage),
             Reply::EmulatorEnded { usage, killed_for_memory, dropped } => {
-                // What is left out while everything ends concerns no result.
+                // Samples left out during the shutdown concern no result.
                 if !self.closed {
                     self.samples_dropped = dropped;
                 }
@@ -513,7 +513,8 @@ impl<'a> LabSession<'a> {
         self.samples.push(SampleRow { time_ns, node, link, metric: metric.into(), value, phase: None });
     }
 
-    /// Records the exit of a process. An early or failed exit ends the run.
+    /// Records the exit of a process. Fails, which ends the run, if a node exits early or an application without
+    /// success.
     fn note_exit(&mut self, id: u32, code: Option<i32>, signal: Option<i32>, usage: ProcessUsage) -> Result<()> {
         let Some(process) = self.processes.iter_mut().find(|p| p.id == id && p.exited.is_none()) else { return Ok(()) };
         process.exited = Some((code, signal));
@@ -548,7 +549,8 @@ impl<'a> LabSession<'a> {
         Ok(())
     }
 
-    /// Ends receivers first, so that they write buffered data, then nodes, and the emulator last.
+    /// Ends applications first, so that receivers write buffered data, then nodes, and the emulator last. Returns the
+    /// counts of bundles taken between the two.
     fn take_down(&mut self) -> Result<BundleTally> {
         self.stopping = true;
         self.stop(|p| p.id >= FIRST_APPLICATION)?;
@@ -587,12 +589,12 @@ impl<'a> LabSession<'a> {
     }
 }
 
-/// Account of a process by its number.
+/// Role of a process by its number.
 fn role_of(id: u32) -> Role {
     if id < FIRST_APPLICATION { Role::Implementation } else { Role::Application }
 }
 
-/// Number of bundles the senders of a scenario have created when done, without replies to pings.
+/// Number of bundles that all senders of a scenario create, without replies to pings.
 fn sent_at_least(scenario: &Scenario) -> u64 {
     scenario.traffic.iter().map(|traffic| created_by(&traffic.kind)).sum()
 }
@@ -605,8 +607,8 @@ fn created_by(kind: &TrafficKind) -> u64 {
     }
 }
 
-/// Place of the next sender to start among those that wait, the last of which starts first. A sender whose node is down
-/// waits until the node is ready again, and those of other nodes do not wait for it.
+/// Index in `waiting` of the next sender to start; `None` if none is due. `waiting` is sorted with the earliest start
+/// last. A sender whose node is down waits until the node is ready again, without holding up the others.
 fn next_due(scenario: &Scenario, waiting: &[usize], elapsed: Duration, down: impl Fn(usize) -> bool) -> Option<usize> {
     let is_due = |traffic: &usize| scenario.traffic[*traffic].start <= elapsed;
     let due = waiting.iter().rev().take_while(|traffic| is_due(traffic));
@@ -614,8 +616,8 @@ fn next_due(scenario: &Scenario, waiting: &[usize], elapsed: Duration, down: imp
     Some(waiting.len() - 1 - place)
 }
 
-/// Start of the run on the monotonic clock, and the wall-clock time of the same moment: a whole millisecond, the unit
-/// of DTN time.
+/// Start of the run on the monotonic clock (ns), at least `lead` from now, and the wall-clock time of the same moment:
+/// a whole millisecond, the unit of DTN time.
 fn choose_start(lead: Duration) -> (u64, DtnTime) {
     let (monotonic, wall) = (farlink_os::monotonic_ns(), farlink_os::realtime_ns());
     let lead = lead.as_nanos() as u64;

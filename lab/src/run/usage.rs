@@ -1,5 +1,5 @@
-//! Use of processors and memory by role, from the values that probes read: rows of the samples table, and totals of
-//! each phase.
+//! Use of processors and memory by role, from the values that probes read: makes rows of the samples table, and totals
+//! for each phase.
 
 use crate::supervisor::{Reading, Role, RoleReading, TcpReading};
 use farlink_report::schema::{APPLICATION, CPU_S, EMULATOR, MEMORY_BYTES, RSS_BYTES, STORE_FILES_BYTES, TCP};
@@ -8,26 +8,26 @@ use farlink_scenario::Scenario;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Most samples of a span from which quartiles are taken; of longer spans, the first.
+/// Maximum number of samples of a span that count for quartiles; later samples are left out.
 const SAMPLES: usize = 1 << 20;
 
-/// A role at a host; the emulator has no host.
+/// Role at a host, which is `None` for the emulator.
 type Account = (Option<usize>, Role);
 
-/// All roles of a run.
+/// Resource use of all roles of a run.
 pub struct Usages {
     names: Vec<Text>,
-    /// Link of each peer's address.
+    /// Link that each address belongs to.
     links: BTreeMap<IpAddr, Text>,
     tracks: BTreeMap<Account, Track>,
-    /// Shortest time between two rows of one series, and when the next are due.
+    /// Interval of rows of one series, time of the current rows, and time at which the next rows are due (ns).
     interval_ns: u64,
     rows_at_ns: u64,
     next_row_ns: u64,
 }
 
 impl Usages {
-    /// Accounts of a scenario before the first reading.
+    /// Creates the state before the first reading.
     pub fn new(scenario: &Scenario) -> Usages {
         let ends = (0..scenario.links.len()).flat_map(|link| scenario.ends(link));
         let name = |link: usize| scenario.links[link].name.as_str().into();
@@ -41,10 +41,11 @@ impl Usages {
         }
     }
 
-    /// Takes values read at a time, in nanoseconds since the start of the run or absent before it.
+    /// Takes values that were read at `time_ns`, in ns since the start of the run, or `None` before that. Adds rows to
+    /// `rows` if they are due.
     pub fn note(&mut self, time_ns: Option<u64>, readings: &[Reading], rows: &mut Vec<SampleRow>) {
         let time_ns = time_ns.inspect(|now| {
-            // Values of one time come in several messages.
+            // Values of one time come in several messages, all of which make rows.
             if *now >= self.next_row_ns && *now != self.rows_at_ns {
                 // A tenth less than the interval, since readings come a little early or late.
                 (self.rows_at_ns, self.next_row_ns) = (*now, now.saturating_add(self.interval_ns / 10 * 9));
@@ -87,7 +88,7 @@ impl Usages {
             }
             Reading::Tcp(tcp) => {
                 let TcpReading { host, peer, round_trip_us, window, retransmitted, delivery_rate } = *tcp;
-                // Connections to other addresses do not cross a link of the scenario.
+                // Connections with other addresses do not cross a link of the scenario.
                 let Some(link) = self.links.get(&peer) else { return };
                 let values =
                     [f64::from(round_trip_us) / 1e6, window as f64, retransmitted as f64, delivery_rate as f64 * 8.0];
@@ -97,7 +98,7 @@ impl Usages {
         }
     }
 
-    /// Ends the span and begins the next; returns the use in the ended one, by node and role.
+    /// Ends the span and begins the next; returns the use in the ended span by node and role.
     pub fn end_span(&mut self) -> Vec<RoleUse> {
         let names = &self.names;
         let ended = self.tracks.iter_mut().map(|((host, role), track)| {
@@ -117,22 +118,22 @@ impl Usages {
     }
 }
 
-/// One role at a host over time.
+/// Resource use of one role at a host over time.
 #[derive(Default)]
 struct Track {
-    /// Processor time at the last reading, and its time.
+    /// Processor time (user and system, ns) at the last reading, and the time of that reading.
     now: (u64, u64),
     at_ns: Option<u64>,
-    /// Processor time when the span began.
+    /// Processor time (user and system, ns) at the beginning of the span.
     begun: (u64, u64),
     span: Use,
     run: Use,
 }
 
-/// Peaks and samples of a span.
+/// Memory peaks, and samples of processor use, of one span.
 #[derive(Clone, Default)]
 struct Use {
-    /// All memory, anonymous, shared, cache.
+    /// Peaks of all memory, and of anonymous, shared and cache memory, in bytes.
     peaks: [u64; 4],
     percents: Vec<f64>,
 }
@@ -140,7 +141,7 @@ struct Use {
 impl Track {
     fn note(&mut self, time_ns: Option<u64>, reading: &RoleReading) {
         let before = self.now.0 + self.now.1;
-        // Where `/proc` counts, a process that ends between two readings may seem to take time back.
+        // If `/proc` is the source, a process that ends between two readings may seem to take time back.
         self.now = (reading.cpu_user_ns.max(self.now.0), reading.cpu_system_ns.max(self.now.1));
         let used = (self.now.0 + self.now.1 - before) as f64;
         let passed = time_ns.zip(self.at_ns).map(|(now, before)| now.saturating_sub(before));

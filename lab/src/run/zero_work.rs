@@ -1,5 +1,5 @@
-//! Zero-work relays of a run: at the start of each retention phase, beside each relay in turn, bundles pass a program that
-//! only copies them.
+//! Zero-work relays of a run: at the start of each retention phase, bundles pass a program that only copies them, at
+//! the place of each relay in turn.
 
 use crate::driver::Program;
 use crate::probes::retention::{RetentionSetup, WatchedRelay};
@@ -11,33 +11,34 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bundles by which a relay is measured: as many as this, and at least so many.
+/// Number of bundles of one measurement: at most, and at least.
 const BUNDLES: u64 = 200;
 pub const BUNDLES_LEAST: u64 = 30;
 /// Shortest time between two bundles.
 const PACE: Duration = Duration::from_millis(2);
-/// Part of a link's rate that they take at most.
+/// Bundles use at most this fraction of the slowest link's rate: a tenth.
 const RATE_PART: u64 = 10;
-/// Payload of the bundles: that of the scenario's traffic within these bounds. Larger ones over TCP would measure TCP.
+/// Bounds of the bundles' payload in bytes, which is else that of the scenario's first traffic flow. Larger bundles
+/// over TCP would measure TCP.
 const PAYLOAD_MIN: u64 = 64;
 const PAYLOAD_MAX: u64 = 16_000;
-/// Bytes of an IP packet that are no payload of a bundle over UDP.
+/// Bytes of headers, of bundle and packet together, in an IP packet over UDP.
 const HEADERS: u64 = 150;
-/// By how much relay and sink start before the source.
+/// Time by which relay and sink start before the source.
 const HEAD_START: Duration = Duration::from_millis(300);
-/// Time left for what is still on its way, besides the round trip.
+/// Time for the last bundles to pass after the source has ended, in addition to the round trips.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Most measurements in a phase.
+/// Maximum number of measurements in a phase.
 const MEASUREMENTS_MAX: usize = 32;
-/// Number of programs of a measurement.
+/// Number of programs of a measurement: sink, relay and source.
 const PROGRAMS: u32 = 3;
-/// Multiple of its planned time after which a measurement is given up.
+/// Multiple of the planned time after which a measurement is abandoned.
 const PATIENCE: u32 = 5;
 
-/// A program to start: its number, its node and its name.
+/// Program to start: its number, its node, its name, and its command.
 pub type ZeroWorkStart = (u32, usize, String, Program);
 
-/// Something to do for a zero-work relay.
+/// Action that the session takes for zero-work relays.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ZeroWorkStep {
     /// Start programs.
@@ -46,45 +47,45 @@ pub enum ZeroWorkStep {
     End(std::ops::Range<u32>),
 }
 
-/// A measurement that took place.
+/// Measurement that has ended, or for which there was no time left in its phase.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ZeroWorkRecord {
     /// Name of the phase.
     pub phase: String,
-    /// Number of the relay in the probe's setup.
+    /// Index of the relay in the probe's setup.
     pub relay: usize,
-    /// Whether over TCP; else UDP.
+    /// Whether the bundles passed over TCP; otherwise they passed over UDP.
     pub stream: bool,
-    /// Time that it took, since the start of the run; empty if there was none for it.
+    /// Time of the measurement, since the start of the run; empty if there was no time for it.
     pub span: std::ops::Range<Duration>,
 }
 
-/// A measurement.
+/// Planned measurement of one relay over one transport.
 #[derive(Debug)]
 struct Measurement {
     record: ZeroWorkRecord,
     /// Sink and relay.
     receivers: Vec<ZeroWorkStart>,
     source: ZeroWorkStart,
-    /// Longest time that the source may take.
+    /// Longest time for which the source may send.
     patience: Duration,
     drain: Duration,
-    /// Latest end, since the start of the run: what comes after the phase would disturb the next one.
+    /// Latest end, since the start of the run: the end of the phase, since bundles after it would disturb the next.
     ends: Duration,
 }
 
-/// Progress of a measurement. It follows the programs, which start late on a busy machine.
+/// Progress of a measurement. Each stage waits for the programs, which start late on a busy machine.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Sink and relay open their sockets until then.
+    /// Sink and relay open their sockets; the source starts at this time.
     Opening(Duration),
-    /// The source sends, at the latest until then.
+    /// The source sends, until this time at the latest.
     Sending(Duration),
-    /// The last bundles pass until then.
+    /// The last bundles pass; the programs are ended at this time.
     Draining(Duration),
 }
 
-/// The measurements still to come, that in progress, and those that ended.
+/// Measurements of a run: those to come, the one in progress, and those that ended.
 #[derive(Debug, Default)]
 pub struct ZeroWorks {
     planned: VecDeque<Measurement>,
@@ -95,7 +96,8 @@ pub struct ZeroWorks {
 }
 
 impl ZeroWorks {
-    /// Plans the measurements of a phase that begins now. Returns the names of relays for which there is no time.
+    /// Plans the measurements of a phase that begins now. Returns the names of relays for which there is no time in the
+    /// phase.
     pub fn begin(
         &mut self,
         scenario: &Scenario,
@@ -110,7 +112,7 @@ impl ZeroWorks {
             let media = [(Medium::Streams, true), (Medium::Datagrams, false)];
             wanted.extend(media.into_iter().filter(|(medium, _)| has(*medium)).map(|(_, stream)| (number, stream)));
         }
-        // Half of the phase belongs to its traffic.
+        // Half of the phase is left to its traffic.
         let phase = &scenario.phases[phase];
         let count = wanted.len().clamp(1, MEASUREMENTS_MAX) as u32;
         let ends = phase.duration.map_or(scenario.duration, |duration| now.saturating_add(duration));
@@ -152,7 +154,7 @@ impl ZeroWorks {
                 payload: chain.payload,
                 count,
                 pace_us: u64::try_from(chain.pace.as_micros()).unwrap_or(u64::MAX),
-                // The probe takes an identity that it knows for a repetition.
+                // No identity may repeat: the probe would ignore such a bundle as a repetition.
                 sequence: FIRST_SEQUENCE + u64::from(number) * BUNDLES,
             };
             let command = std::iter::once(program.display().to_string()).chain(work.arguments()?).collect();
@@ -172,13 +174,13 @@ impl ZeroWorks {
         })
     }
 
-    /// Number of the source that sends.
+    /// Number of the source that is sending; `None` if there is none.
     pub fn source(&self) -> Option<u32> {
         let (measurement, stage) = self.current.as_ref()?;
         matches!(stage, Stage::Sending(_)).then_some(measurement.source.0)
     }
 
-    /// The next step that is due. `sent` says whether the source has ended.
+    /// Next step that is due, if any. `sent` is whether the source has ended.
     pub fn due(&mut self, elapsed: Duration, sent: bool) -> Option<ZeroWorkStep> {
         let Some((measurement, stage)) = &mut self.current else {
             let mut next = self.planned.pop_front()?;
@@ -211,13 +213,13 @@ impl ZeroWorks {
         }
     }
 
-    /// Whether no measurement is still to end.
+    /// Whether all measurements planned so far have ended.
     pub fn is_over(&self) -> bool {
         self.planned.is_empty() && self.current.is_none()
     }
 }
 
-/// A relay between its neighbours over its first two links.
+/// Relay and two neighbours, joined by the relay's first two links, as a zero-work measurement uses them.
 struct RelayChain {
     /// Ends of both links, in the direction of the bundles.
     ends: [[LinkEnd; 2]; 2],
@@ -255,12 +257,13 @@ impl RelayChain {
         RelayChain { ends, stream, payload, pace, round_trips }
     }
 
-    /// Time that it takes besides that between bundles: two round trips for each connection, and one to drain.
+    /// Time of a measurement in addition to the pauses between bundles, with a round trip to drain, and over TCP two
+    /// round trips to connect.
     fn overhead(&self) -> Duration {
         HEAD_START + DRAIN + self.round_trips * if self.stream { 3 } else { 1 }
     }
 
-    /// Number of bundles for which there is time; `None` if they are too few.
+    /// Number of bundles that fit into `most`, at most [`BUNDLES`]; `None` if fewer than [`BUNDLES_LEAST`] fit.
     fn bundles_within(&self, most: Duration) -> Option<u64> {
         let sends = most.saturating_sub(self.overhead());
         let bundles = u64::try_from(sends.as_nanos() / self.pace.as_nanos().max(1)).unwrap_or(u64::MAX).min(BUNDLES);
@@ -293,7 +296,8 @@ mod tests {
         Scenario::parse(&text).unwrap()
     }
 
-    /// Steps in tenths of a second, of a source that takes half a second; the measurements; relays left out.
+    /// Plays a phase in tenths of a second with a source that takes half a second. Returns the steps, the measurements,
+    /// and the relays that were left out.
     fn steps(scenario: &Scenario) -> (Vec<String>, ZeroWorks, Vec<String>) {
         let (mut works, mut seen, mut sends) = (ZeroWorks::default(), Vec::new(), 0);
         let setup = RetentionSetup::of(scenario);

@@ -1,4 +1,4 @@
-//! Accounts of the hosts' programs, by role: control groups where they may be made, else environment marks and `/proc`.
+//! Accounts of the hosts' programs, by role: control groups if they can be created, else environment marks and `/proc`.
 
 use super::protocol::HostSetup;
 use super::readings::{Role, RoleReading};
@@ -9,15 +9,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Roles of a host's programs.
+/// Roles that programs of a host may have.
 const ROLES: [Role; 2] = [Role::Implementation, Role::Application];
 
-/// Number of the account of a role at a host, as programs carry it in [`members::MARK`].
+/// Number of the account of a role at a host; programs carry it in the environment variable [`members::MARK`].
 pub fn account_of(host: usize, role: Role) -> u32 {
     (host * ROLES.len()) as u32 + u32::from(role == Role::Application)
 }
 
-/// Accounts of all hosts.
+/// Accounts of all hosts, one for each role.
 #[derive(Debug)]
 pub struct Accounts {
     name: GroupName,
@@ -27,7 +27,7 @@ pub struct Accounts {
 
 #[derive(Debug)]
 enum Way {
-    /// One group for each host, and one for each of its roles.
+    /// Control groups: one for each host, and below it one for each role.
     Groups {
         hosts: Vec<ControlGroup>,
         roles: Vec<[ControlGroup; 2]>,
@@ -36,10 +36,10 @@ enum Way {
 }
 
 impl Accounts {
-    /// Makes the accounts; the second value is the reason why there are no groups.
+    /// Creates the accounts; the second value is the reason for which there are no control groups, `None` if there are.
     ///
     /// # Errors
-    /// When a host has a limit that cannot be kept.
+    /// If a host has a limit of quota or memory that cannot be kept.
     pub fn new(
         name: GroupName,
         hierarchies: &Hierarchies,
@@ -48,7 +48,7 @@ impl Accounts {
         let any = |limited: fn(&HostSetup) -> bool| hosts.iter().any(limited);
         let needs = Needs {
             quota: any(|host| host.limits.quota.is_some()),
-            // Without this controller processors are chosen by affinity alone, which a program may undo.
+            // Optional: without this controller only affinity restricts processors, which a program may change.
             cpus: any(|host| !host.limits.cpus.is_empty()),
             memory: any(|host| host.limits.memory.is_some()),
         };
@@ -84,15 +84,15 @@ impl Accounts {
         }
     }
 
-    /// Environment variables of a program of this account.
+    /// Environment variables that mark a program of this account.
     pub fn marks(&self, host: usize, role: Role) -> [(&'static str, String); 2] {
         [(cgroup::MARK, self.name.to_string()), (members::MARK, account_of(host, role).to_string())]
     }
 
-    /// Files through which a program enters the account's group.
+    /// Open files through which a program enters the account's control groups; empty without groups.
     ///
     /// # Errors
-    /// When they cannot be opened.
+    /// If they cannot be opened.
     pub fn entrances(&self, host: usize, role: Role) -> io::Result<Vec<OwnedFd>> {
         match &self.way {
             Way::Groups { roles, .. } => roles[host][usize::from(role == Role::Application)].entrances(),
@@ -100,21 +100,21 @@ impl Accounts {
         }
     }
 
-    /// Enters a program that was started.
+    /// Records a program that was started in an account.
     pub fn started(&mut self, process: u32, host: usize, role: Role) {
         if let Way::Marks(members) = &mut self.way {
             members.started(process, account_of(host, role));
         }
     }
 
-    /// Counts a process that has ended; orphans count, too.
+    /// Adds the processor time of a process that has ended, orphans included.
     pub fn ended(&mut self, ended: &EndedChild) {
         if let Way::Marks(members) = &mut self.way {
             members.ended(ended.process, ended.cpu_user, ended.cpu_system);
         }
     }
 
-    /// Reads all accounts that were used.
+    /// Reads all accounts that have used processor time.
     pub fn read(&mut self) -> Vec<RoleReading> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut readings = Vec::new();
@@ -157,21 +157,22 @@ impl Accounts {
         readings
     }
 
-    /// Resets all memory peaks.
+    /// Resets the memory peaks of all accounts.
     pub fn reset_peaks(&mut self) {
         match &mut self.way {
-            // A kernel that cannot reset leaves the sampled peaks.
+            // If the kernel cannot reset a peak, peaks of the samples take its place.
             Way::Groups { roles, .. } => roles.iter_mut().flatten().for_each(|group| drop(group.reset_peak())),
             Way::Marks(members) => members.reset_peaks(),
         }
     }
 
-    /// Processes of each host that the kernel killed because the host reached its memory limit.
+    /// Number of processes of each host that the kernel killed because the host reached its memory limit.
     pub fn killed_for_memory(&self) -> Vec<u64> {
         match &self.way {
             Way::Groups { hosts, roles } => {
                 let all = |(host, roles): (&ControlGroup, &[ControlGroup; 2])| {
-                    // Version 1 counts at the group of the process, version 2 at that of the limit and above.
+                    // Version 1 counts in the group of the process, version 2 in the group with the limit and those
+                    // above.
                     roles.iter().map(ControlGroup::killed_for_memory).sum::<u64>().max(host.killed_for_memory())
                 };
                 hosts.iter().zip(roles).map(all).collect()
@@ -186,7 +187,7 @@ impl Way {
         let top = ControlGroup::create(hierarchies, name, needs)?;
         let (mut groups, mut roles) = (Vec::new(), Vec::new());
         for (index, host) in hosts.iter().enumerate() {
-            // The number keeps names of hosts apart from the kernel's files.
+            // The number keeps names of hosts distinct from the kernel's files.
             let quota = host.limits.quota.is_some();
             let group = top.child(&format!("{index}-{}", host.name), quota)?;
             host.limits.quota.map_or(Ok(()), |quota| group.set_quota(quota))?;

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A running supervisor. Dropping it ends the supervisor and everything it started.
+/// Running supervisor. Dropping it ends the supervisor's process and everything that this started.
 #[derive(Debug)]
 pub struct Supervisor {
     child: Child,
@@ -22,20 +22,21 @@ pub struct Supervisor {
     pub process: u32,
     /// Whether the supervisor needed a user namespace.
     pub user_namespace: bool,
-    /// Name of its control groups, should it make any.
+    /// Name that all control groups of the supervisor carry, if it creates any.
     groups: String,
-    /// Control groups of ended runs that it removed, and directories that it could not.
+    /// Control groups of ended runs that the supervisor removed, and directories of control groups that it could not
+    /// remove.
     pub swept: [Vec<String>; 2],
 }
 
 impl Supervisor {
-    /// Starts `program`, which must call [`super::run_if_asked`] first in its `main`. Standard error of the supervisor
-    /// and its emulator goes to `log`. The calling thread must outlive the supervisor: the kernel ends it with that
-    /// thread.
+    /// Starts `program` as a supervisor; its `main` must first call [`super::run_if_asked`]. Standard error of the
+    /// supervisor and its emulator goes to the file `log`, or to this process's if `None`. The calling thread must
+    /// outlive the supervisor: when the thread ends, the kernel ends the supervisor.
     pub fn start(program: &Path, log: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(program);
         command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Control-C must reach only this program, whose end then ends the supervisor.
+        // A process group of its own: Control-C must reach only this program, whose end then ends the supervisor.
         command.process_group(0);
         if let Some(log) = log {
             command.stderr(File::create(log).with_context(|| format!("cannot create {}", log.display()))?);
@@ -80,7 +81,7 @@ impl Supervisor {
         line.push(b'\n');
         let input = self.input.as_mut().context("the supervisor was told to end")?;
         if let Err(error) = input.write_all(&line) {
-            // A reply that explains the failure is better than a broken pipe.
+            // A reply with the reason, at which `next` fails, is better than a broken pipe.
             while let Some(reply) = self.next(Duration::from_millis(200))? {
                 drop(reply);
             }
@@ -89,7 +90,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Waits at most this long for the next reply; fails when the supervisor has failed or ended.
+    /// Waits at most `wait` for the next reply; `None` if there was none. Fails if the supervisor has failed or ended.
     pub fn next(&mut self, wait: Duration) -> Result<Option<protocol::Reply>> {
         match self.replies.recv_timeout(wait) {
             Ok(Reply::Failed { reason }) => bail!("{reason}"),
@@ -99,7 +100,8 @@ impl Supervisor {
         }
     }
 
-    /// Reads replies until `wanted` accepts one, and passes the others to `others`.
+    /// Reads replies until `wanted` returns a value, and passes all replies before that to `others`. Fails after
+    /// `most`.
     pub fn wait_for<T>(
         &mut self,
         most: Duration,
@@ -119,8 +121,8 @@ impl Supervisor {
         bail!("no answer from the supervisor within {most:?}")
     }
 
-    /// Ends the supervisor and waits until everything it started is gone; returns the directories of its control groups
-    /// that are left.
+    /// Ends the supervisor and waits until everything that it started is gone. Returns the directories of its control
+    /// groups that could not be removed.
     pub fn end(mut self) -> Result<Vec<PathBuf>> {
         self.input = None;
         self.child.wait()?;
@@ -128,12 +130,12 @@ impl Supervisor {
         Ok(name.map(|name| cgroup::remains(&Hierarchies::detect(), name)).unwrap_or_default())
     }
 
-    /// Name of its control groups, should it make any.
+    /// Name that all control groups of the supervisor carry, if it creates any.
     pub fn groups(&self) -> &str {
         &self.groups
     }
 
-    /// Process ID of the outer process, the parent of PID 1.
+    /// Process ID of the supervisor's outer process, the parent of its PID 1.
     pub fn outer_process(&self) -> u32 {
         self.child.id()
     }

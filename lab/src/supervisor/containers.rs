@@ -1,7 +1,7 @@
-//! Containers of hosts: their root file systems, and programs started in them by the OCI runtime.
+//! Containers of hosts: their root file systems, and the start of programs in them by the OCI runtime.
 //!
-//! The runtime ends once the program runs, and leaves it to PID 1, which then is its parent like that of any other
-//! program. All that the runtime writes is in mounts of the supervisor's own mount namespace, and ends with it.
+//! The runtime ends once the program runs. The program then is a child of PID 1, like any other. Everything that the
+//! runtime writes lies in mounts of the supervisor's own mount namespace, which vanish with it.
 
 use super::protocol::{HostSetup, SignalName, SpawnSetup};
 use crate::container::{Bind, ContainerSetup, Inside, Runtime, configuration};
@@ -19,10 +19,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most processes that ended, unknown to us, while the runtime starts others.
+/// Maximum number of ended unknown processes that are remembered while the runtime starts programs.
 const STRAYS_MAX: usize = 4096;
 
-/// Where programs are looked for if the image does not say, as container engines have it.
+/// Search path of programs if the image has none, as in container engines.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Containers of a run's hosts.
@@ -30,9 +30,9 @@ const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 pub struct Containers {
     runtime: Option<Runtime>,
     hosts: BTreeMap<usize, Container>,
-    /// Programs that the runtime is starting, by its process.
+    /// Programs that are being started, by the process ID of their runtime.
     starting: BTreeMap<u32, Starting>,
-    /// Processes that ended meanwhile; one may be such a program, whose number is not known yet.
+    /// Unknown processes that ended meanwhile, by ID. One may be a program that ended before its ID was known.
     strays: BTreeMap<u32, EndedChild>,
     started: u64,
     hidden_mount: Option<CString>,
@@ -42,7 +42,7 @@ pub struct Containers {
 struct Container {
     name: String,
     setup: ContainerSetup,
-    /// Folder with its root and its shared memory.
+    /// Folder with the container's root and its shared memory.
     place: PathBuf,
     ipc: OwnedFd,
     libraries: Vec<Bind>,
@@ -52,36 +52,36 @@ struct Container {
 struct Starting {
     setup: SpawnSetup,
     process_file: PathBuf,
-    /// Signal to send as soon as it runs.
+    /// Signal to send as soon as the program runs.
     signal: Option<SignalName>,
 }
 
-/// Result of a start, known when the runtime ends.
+/// Result of starting a program, known when the runtime ends.
 #[derive(Debug)]
 pub enum Start {
-    /// A program runs as this process.
+    /// The program runs.
     Runs {
-        /// As it was asked for.
+        /// Request by which the program was started.
         setup: Box<SpawnSetup>,
-        /// Its process.
+        /// Process ID of the program.
         process: u32,
-        /// Signal that came meanwhile.
+        /// Signal that arrived before the program ran.
         signal: Option<SignalName>,
     },
-    /// A program has ended already, or could not be started; the runtime has said why.
+    /// The program has ended already, or could not be started; the runtime has printed the reason.
     Ended {
         /// Number given to the program.
         id: u32,
-        /// End of the program, or of the runtime.
+        /// Exit of the program, or of the runtime if that failed.
         ended: EndedChild,
     },
 }
 
 impl Containers {
-    /// Makes the root file systems of all hosts that are containers.
+    /// Creates the root file systems of all hosts that are containers.
     ///
     /// # Errors
-    /// When there is no runtime, or the kernel refuses a mount.
+    /// If there is no runtime, or the kernel refuses a mount.
     pub fn new(hosts: &[HostSetup], hierarchies: &Hierarchies) -> io::Result<Containers> {
         let wanted =
             || hosts.iter().enumerate().filter_map(|(index, host)| Some((index, host, host.container.as_ref()?)));
@@ -89,7 +89,7 @@ impl Containers {
         let runtime = Runtime::find().map_err(io::Error::other)?;
         mounts::mount_memory(&first.mounts)?;
         let mut containers = Containers { runtime: Some(runtime), ..Containers::default() };
-        // crun up to 1.8 refuses to start anything where version 2 is mounted beside version 1.
+        // crun up to 1.8 starts nothing if version 2 is mounted beside version 1, so version 2 is hidden from it.
         let beside = hierarchies.unified.as_ref().filter(|_| !hierarchies.version_1.is_empty());
         let beside = beside.map(|(hierarchy, _)| CString::new(hierarchy.mount.as_os_str().as_bytes()));
         containers.hidden_mount = beside.transpose()?;
@@ -106,11 +106,11 @@ impl Containers {
         self.hosts.contains_key(&host)
     }
 
-    /// Prepares the runtime to start a program: its command, the namespace of messages and shared memory, and the mount
-    /// that it shall not see.
+    /// Prepares the start of a program. Returns the runtime's command, the IPC namespace in which to run it, and the
+    /// mount that must be hidden from it, if any.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn command(
         &mut self,
         setup: &SpawnSetup,
@@ -125,31 +125,32 @@ impl Containers {
         fs::write(bundle.join("config.json"), text)?;
         let mut command = Command::new(&self.runtime.as_ref().ok_or_else(missing)?.path);
         command.arg("--root").arg(container.setup.mounts.join("runtime"));
-        // The program inherits the control groups of the runtime, which are those of its role.
+        // Control groups are disabled: the program inherits those of the runtime, which are those of the program's
+        // role.
         command.args(["--cgroup-manager", "disabled", "run", "--detach", "--no-new-keyring", "--pid-file"]);
         command.arg(process_file(&bundle)).arg("--bundle").arg(&bundle).arg(format!("farlink-{}", self.started));
         let ipc = container.ipc.as_fd().try_clone_to_owned()?;
         Ok((command, ipc, self.hidden_mount.clone()))
     }
 
-    /// Notes the process of the runtime for the program that [`Containers::command`] prepared last.
+    /// Records the process ID of the runtime that starts the program prepared by the last [`Containers::command`].
     pub fn starts(&mut self, runtime: u32, setup: SpawnSetup) {
         let Some(container) = self.hosts.get(&setup.host) else { return };
         let process_file = process_file(&container.setup.mounts.join(format!("program-{}", self.started)));
         self.starting.insert(runtime, Starting { setup, process_file, signal: None });
     }
 
-    /// Keeps a signal for a program that does not run yet; returns whether there is such a program.
+    /// Keeps a signal for a program that does not run yet; returns whether such a program is being started.
     pub fn keep_signal(&mut self, id: u32, signal: SignalName) -> bool {
         let Some(starting) = self.starting.values_mut().find(|starting| starting.setup.id == id) else { return false };
-        // A later request to end does not undo a kill.
+        // A later signal must not replace a kill.
         if starting.signal != Some(SignalName::Kill) {
             starting.signal = Some(signal);
         }
         true
     }
 
-    /// Notes the end of the runtime, or of a process that is no known program.
+    /// Records the end of a runtime, or of an unknown process. Returns the result of the start if it was a runtime.
     pub fn ended(&mut self, ended: EndedChild) -> Option<Start> {
         let Some(starting) = self.starting.remove(&ended.process) else {
             if !self.starting.is_empty() && self.strays.len() < STRAYS_MAX {
@@ -176,8 +177,8 @@ fn process_file(bundle: &Path) -> PathBuf {
     bundle.join("process")
 }
 
-/// Makes the folders over which the runtime mounts. Links in their places are replaced: runtimes may follow them out of
-/// the root (crun 1.8 makes the device files there).
+/// Creates the folders on which the runtime mounts file systems. Replaces links in their places, since runtimes may
+/// follow these out of the root (crun 1.8 would create the device files there).
 fn make_mount_points(root: &Path) -> io::Result<()> {
     for name in ["dev", "proc", "sys"] {
         let place = root.join(name);
@@ -196,7 +197,7 @@ impl Container {
         for folder in [&root, &upper, &work, &shared_memory] {
             fs::create_dir_all(folder)?;
         }
-        // As /dev/shm of any machine.
+        // The usual mode of /dev/shm.
         fs::set_permissions(&shared_memory, fs::Permissions::from_mode(0o1777))?;
         mounts::mount_overlay(&setup.layers, &upper, &work, &root)?;
         make_mount_points(&root)?;
@@ -236,7 +237,7 @@ mod tests {
         EndedChild { process, code: Some(code), signal: None, cpu_user, cpu_system, resident_peak }
     }
 
-    /// The runtime, process 100, starts a program that becomes process 200.
+    /// State in which the runtime, process 100, starts a program that becomes process 200.
     fn starting(folder: &Path) -> Containers {
         let setup = SpawnSetup {
             id: 7,

@@ -1,4 +1,4 @@
-//! Isolation: entering new namespaces, as root or as an ordinary user, and becoming PID 1.
+//! Isolation: enters new namespaces, as root or as an ordinary user, and becomes PID 1.
 
 use super::protocol::{Reply, say};
 use super::serve;
@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, OwnedFd};
 const ISOLATED: Namespaces =
     Namespaces { user: false, network: true, mount: true, process: true, ipc: true, host_name: true };
 
-/// Isolates this process and returns the exit status. The first of two processes only waits; the second is PID 1 and
-/// serves requests. A third, outside of everything, removes the control groups when both are gone.
+/// Isolates this process, serves requests, and returns the exit status. This process only waits for its child, which is
+/// PID 1 and serves. A third process, outside of all namespaces, removes the control groups when both are gone.
 pub fn become_supervisor() -> io::Result<u8> {
     process::die_with_parent()?;
-    // Groups carry the name of this process as others see it: before it has a /proc of its own.
+    // The groups' name has the ID of this process as others see it, so it is taken before the new /proc.
     let (groups, hierarchies) = (GroupName::of_self()?, Hierarchies::detect());
     let swept = cgroup::sweep(&hierarchies);
     let (cleaner, alive) = start_cleaner(&hierarchies, groups)?;
@@ -43,8 +43,8 @@ pub fn become_supervisor() -> io::Result<u8> {
     }
 }
 
-/// Starts the process that removes the control groups; it acts when all copies of the returned descriptor are closed.
-/// Groups, unlike everything else here, outlive `kill -9`.
+/// Starts the process that removes the control groups once all copies of the returned descriptor are closed. Control
+/// groups, unlike everything else here, outlive a `kill -9` of the supervisor.
 fn start_cleaner(hierarchies: &Hierarchies, groups: GroupName) -> io::Result<(u32, OwnedFd)> {
     let (end, alive) = process::pipe()?;
     if let Fork::Parent(cleaner) = process::fork()? {
@@ -56,7 +56,7 @@ fn start_cleaner(hierarchies: &Hierarchies, groups: GroupName) -> io::Result<(u3
     std::process::exit(i32::from(done.is_err() || !left.is_empty()));
 }
 
-/// Enters new namespaces; returns whether this took a user namespace.
+/// Enters new namespaces; returns whether this needed a user namespace.
 fn leave() -> io::Result<bool> {
     match namespace::unshare(ISOLATED) {
         Ok(()) => return Ok(false),

@@ -1,9 +1,9 @@
-//! Isolation that leaves nothing behind: a process without threads is PID 1 of its own process namespace, holds each
-//! host's network namespace by a descriptor only, and dies with the program that started it. When it ends for any
-//! reason, the kernel ends every process below it and removes every interface.
+//! Isolation that leaves nothing behind. The supervisor, a process without threads, is PID 1 of its own process
+//! namespace, refers to each host's network namespace only by a descriptor, and dies with the program that started it.
+//! When it ends for any reason, the kernel ends every process below it and removes every interface.
 //!
-//! The program starts itself again with a hidden argument ([`run_if_asked`]), talks to it through [`Supervisor`], and
-//! sends [`Request`]s to set up hosts and start processes.
+//! The program starts itself again with a hidden argument ([`run_if_asked`]), and talks to that process through
+//! [`Supervisor`]: it sends [`Request`]s to set up hosts and start processes.
 
 mod accounts;
 mod client;
@@ -27,8 +27,8 @@ use std::process::ExitCode;
 /// Hidden argument that makes the program a supervisor.
 pub const ARGUMENT: &str = "lab-supervisor";
 
-/// Does the work of a supervisor, or of a program that it starts in hosts, if this process was started as one. Call it
-/// before anything else in `main`: no thread may exist yet.
+/// Does the work of a supervisor, or of a zero-work program in a host, if this process was started as one; then returns
+/// its exit status, else `None`. Call it before anything else in `main`: no thread may exist yet.
 pub fn run_if_asked() -> Option<ExitCode> {
     let asked = std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT);
     asked.then(supervise).or_else(crate::probes::zero_work::run_if_asked)

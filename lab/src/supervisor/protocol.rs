@@ -13,73 +13,73 @@ use std::path::PathBuf;
 /// Addresses of one interface, with prefix lengths.
 pub type Addresses = Vec<(IpAddr, u8)>;
 
-/// A request to the supervisor.
+/// Request to the supervisor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Request {
-    /// Creates hosts and cables. Sent once, as the first request. Reply: [`Reply::SetUp`].
+    /// Create hosts and cables. Sent once, as the first request. Reply: [`Reply::SetUp`].
     SetUp {
-        /// The hosts.
+        /// Hosts to create; other requests refer to them by their index.
         hosts: Vec<HostSetup>,
-        /// Cables between the hosts.
+        /// Cables to create between the hosts.
         cables: Vec<CableSetup>,
-        /// Routes of hosts to others over several cables; with any, all hosts forward packets.
+        /// Routes of hosts to others over several cables; if there are any, all hosts forward packets.
         routes: Vec<HostRoute>,
     },
-    /// Starts the emulator on all cables. Sent once, after `SetUp`. Replies: [`Reply::Emulating`], then [`Reply::Link`]
-    /// each interval.
+    /// Start the emulator on all cables. Sent once, after `SetUp`. Replies: [`Reply::Emulating`], then a
+    /// [`Reply::Link`] for each direction every interval.
     Emulate {
         /// Link models, in the order of the cables.
         links: LinkModels,
         /// Seed of all random decisions.
         seed: u64,
-        /// Start of the run in monotonic nanoseconds; without it, as soon as all links are up.
+        /// Start of the run in monotonic nanoseconds; `None` to start as soon as all links are up.
         start_ns: Option<u64>,
-        /// Milliseconds between samples.
+        /// Time between two samples of a link, in milliseconds.
         interval_ms: u64,
         /// Links whose frames are written to files.
         captures: Vec<CaptureSetup>,
-        /// Whether the retention times of all relays of a scenario are measured.
+        /// Whether to measure the retention times of all relays of the scenario.
         retention: bool,
     },
-    /// Starts a process. Reply: [`Reply::Started`], and later [`Reply::Exited`].
+    /// Start a process. Reply: [`Reply::Started`], and later [`Reply::Exited`].
     Spawn(SpawnSetup),
-    /// Sends a signal to a process that was started, unless it has ended.
+    /// Send a signal to a started process, unless it has ended. No reply.
     Signal {
         /// Number given to the process.
         id: u32,
         /// Signal to send.
         signal: SignalName,
     },
-    /// Starts sampling all hosts each interval. Replies: [`Reply::Read`] and [`Reply::Waited`].
+    /// Start to sample all hosts every interval. Replies: [`Reply::Read`] and [`Reply::Waited`], for each sample.
     Probe {
-        /// Milliseconds between samples.
+        /// Time between two samples, in milliseconds.
         interval_ms: u64,
         /// Whether TCP connections are sampled.
         tcp: bool,
-        /// Folders whose size is sampled, with the number of their host.
+        /// Folders whose size is sampled, each with the index of its host.
         stores: Vec<(usize, PathBuf)>,
     },
-    /// Begins a phase: reads the usage up to now and resets peaks of memory. Replies: [`Reply::Read`], then
+    /// Begin a phase: read the usage up to now and reset peaks of memory. Replies: [`Reply::Read`], then
     /// [`Reply::Phase`].
     Phase {
         /// Number of the phase.
         number: usize,
     },
-    /// Stops the emulator after its last samples. Reply: [`Reply::EmulatorEnded`].
+    /// Stop the emulator after its last samples. Reply: [`Reply::EmulatorEnded`].
     StopEmulator,
 }
 
-/// A host to be made.
+/// Host to create.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct HostSetup {
-    /// Name, for its control groups.
+    /// Name of the host, for its control groups and its container.
     pub name: String,
     /// TCP settings.
     pub tcp: HostTcp,
-    /// Bounds of all its programs together.
+    /// Bounds of all programs of the host together.
     pub limits: HostLimits,
-    /// Container of its programs; without one they have the files of this machine.
+    /// Container in which the host's programs run; without one they see the files of this machine.
     #[serde(default)]
     pub container: Option<ContainerSetup>,
 }
@@ -87,11 +87,11 @@ pub struct HostSetup {
 /// Bounds of a host's programs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct HostLimits {
-    /// Numbers of the processors it may use; empty for all.
+    /// Numbers of the processors that the programs may use; empty for all.
     pub cpus: Vec<usize>,
-    /// Most processor time in real time, in processors.
+    /// Maximum processor time per real time, in processors; `None` for no limit.
     pub quota: Option<f64>,
-    /// Most memory in bytes.
+    /// Maximum memory in bytes; `None` for no limit.
     pub memory: Option<u64>,
 }
 
@@ -100,9 +100,9 @@ pub struct HostLimits {
 pub struct HostTcp {
     /// Congestion control by the kernel's name; `None` for the machine's default.
     pub congestion: Option<String>,
-    /// Most bytes sent and not yet acknowledged.
+    /// Maximum bytes sent and not yet acknowledged, per connection.
     pub send_buffer: u64,
-    /// Most bytes received and not yet read.
+    /// Maximum bytes received and not yet read, per connection.
     pub receive_buffer: u64,
     /// Whether selective acknowledgments are used.
     pub sack: bool,
@@ -117,12 +117,12 @@ impl Default for HostTcp {
     }
 }
 
-/// A cable between two hosts.
+/// Cable between two hosts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CableSetup {
-    /// Numbers of the hosts.
+    /// Indexes of the two hosts.
     pub hosts: [usize; 2],
-    /// Addresses of both ends.
+    /// Addresses of the interfaces at both ends.
     pub addresses: [Addresses; 2],
     /// Largest IP packet in bytes.
     pub mtu: u32,
@@ -130,18 +130,18 @@ pub struct CableSetup {
     pub rings: [usize; 2],
 }
 
-/// A route of a host to one address.
+/// Route of a host to one address.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostRoute {
     /// Number of the host.
     pub host: usize,
-    /// Destination.
+    /// Destination address.
     pub to: IpAddr,
-    /// Neighbour that forwards.
+    /// Address of the neighbour that forwards packets.
     pub via: IpAddr,
 }
 
-/// Source of the link models, passed as text, which is exact and small.
+/// Source of the link models, as text, which is exact and small.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkModels {
@@ -149,43 +149,43 @@ pub enum LinkModels {
     Scenario {
         /// Text of the scenario file.
         text: String,
-        /// Folder to which its paths are relative.
+        /// Folder to which paths in the scenario are relative.
         folder: PathBuf,
     },
-    /// One link.
+    /// One link on its own.
     One {
-        /// Specification for `farlink_link::LinkSpec::parse`.
+        /// Link specification as `farlink_link::LinkSpec::parse` takes it.
         specification: String,
-        /// Whether each wire packet is handed over alone and at its time.
+        /// Whether each wire packet is handed over alone at its exact due time.
         exact: bool,
     },
 }
 
-/// A process to start.
+/// Process to start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpawnSetup {
-    /// Number by which later messages refer to it.
+    /// Number by which later messages refer to the process.
     pub id: u32,
-    /// Number of its host.
+    /// Index of the host in which the process runs.
     pub host: usize,
-    /// Account that it belongs to.
+    /// Role in whose account the process is counted.
     pub role: Role,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Environment variables in addition to ours.
+    /// Environment variables in addition to those of the supervisor.
     pub environment: BTreeMap<String, String>,
     /// Working directory of the process.
     pub directory: PathBuf,
-    /// File for its standard output; by default that goes to our standard error.
+    /// File for standard output; `None` for the supervisor's standard error.
     pub stdout: Option<PathBuf>,
-    /// File for its standard error; by default that goes to our standard error.
+    /// File for standard error; `None` for the supervisor's standard error.
     pub stderr: Option<PathBuf>,
-    /// Real-time priority (`SCHED_RR`) of its threads; `None` for ordinary scheduling.
+    /// Real-time priority (`SCHED_RR`) of the process's threads; `None` for ordinary scheduling.
     #[serde(default)]
     pub real_time: Option<i32>,
 }
 
-/// Signals by name.
+/// Signals that the supervisor can send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignalName {
@@ -201,28 +201,29 @@ pub enum SignalName {
     Continue,
 }
 
-/// A reply of the supervisor.
+/// Reply of the supervisor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub enum Reply {
     /// The supervisor is isolated and accepts requests.
     Ready {
-        /// Process ID as seen from outside.
+        /// Process ID of the supervisor's PID 1, as seen from outside.
         process: u32,
         /// Whether a user namespace was needed, as for ordinary users.
         user_namespace: bool,
-        /// Name of the control groups of this supervisor, should it make any.
+        /// Name that all control groups of this supervisor carry, if it creates any.
         groups: String,
-        /// Control groups of ended runs that were removed, and directories that could not be.
+        /// Control groups of ended runs that the supervisor removed, and directories of control groups that it could
+        /// not remove.
         swept: [Vec<String>; 2],
     },
     /// Hosts and cables are set up.
     SetUp {
-        /// Descriptors of the hosts' network namespaces in the supervisor.
+        /// Descriptors of the hosts' network namespaces in the supervisor's process, by host.
         descriptors: Vec<i32>,
         /// Whether processes may be given real-time scheduling.
         real_time: bool,
-        /// Why no control groups could be made, and `/proc` counts; `None` with groups.
+        /// Reason for which no control groups could be created and `/proc` counts instead; `None` with control groups.
         no_groups: Option<String>,
     },
     /// All links are up and receive packets.
@@ -252,41 +253,41 @@ pub enum Reply {
     Read {
         /// Time of reading, in monotonic nanoseconds.
         at_ns: u64,
-        /// The values.
+        /// Values of one message; those of one time may come in several.
         readings: Vec<Reading>,
     },
-    /// A phase has begun.
+    /// A phase has begun; the values up to now were sent before.
     Phase {
         /// Number of the phase.
         number: usize,
-        /// Time, in monotonic nanoseconds.
+        /// Beginning of the phase, in monotonic nanoseconds.
         at_ns: u64,
-        /// Samples left out since the start, because reading took too long.
+        /// Number of samples left out since the start, because reading took too long.
         dropped: u64,
     },
-    /// Waits of a running process for a processor.
+    /// Times for which the threads of a running process waited for a processor.
     Waited {
         /// Number given to the process.
         id: u32,
         /// Time of the report, in monotonic nanoseconds.
         at_ns: u64,
-        /// Waits of its threads for a processor since the last report: for each thread the mean wait in nanoseconds,
-        /// and the number of waits.
+        /// For each thread that waited since the last report: the mean wait in nanoseconds, and the number of waits.
+        /// Only the threads with the longest mean waits, if there are many.
         waits: Vec<[u64; 2]>,
     },
     /// Counters of one direction of a link.
     Link(Box<LinkReport>),
-    /// Result of a capture, before the emulator ends.
+    /// Result of a capture; sent before [`Reply::EmulatorEnded`].
     Captured(CaptureSummary),
-    /// Part of the findings about relays, before the emulator ends.
+    /// Part of the findings about retention times; sent before [`Reply::EmulatorEnded`].
     Retention(RetentionPart),
     /// The emulator has ended.
     EmulatorEnded {
         /// Resource use of the emulator.
         usage: ProcessUsage,
-        /// Processes of each host that the kernel killed for reaching the memory limit.
+        /// Number of processes of each host that the kernel killed because the host reached its memory limit.
         killed_for_memory: Vec<u64>,
-        /// Samples left out because reading took too long.
+        /// Number of samples left out because reading took too long.
         dropped: u64,
     },
     /// A failure, after which the supervisor ends.
@@ -296,51 +297,51 @@ pub enum Reply {
     },
 }
 
-/// Resource use of a process.
+/// Resource use of a process over its lifetime.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ProcessUsage {
-    /// Processor time in user mode, in seconds; user and kernel time while the process runs.
+    /// Processor time in user mode, in seconds.
     pub cpu_user_s: f64,
-    /// Processor time in the kernel, in seconds; known once the process has ended.
+    /// Processor time in the kernel, in seconds.
     pub cpu_system_s: f64,
-    /// Resident memory in bytes: the current size while the process runs, the peak once it has ended.
+    /// Peak of resident memory, in bytes.
     pub rss_bytes: u64,
     /// Whether a control group measured this, not `/proc`.
     pub cgroup: bool,
 }
 
-/// Counters of one direction of a link since the start.
+/// Counters of one direction of a link since the start of the run.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkReport {
     /// Number of the link.
     pub link: usize,
     /// Whether this is the forward direction.
     pub forward: bool,
-    /// Nanoseconds since the start of the run.
+    /// Time of the report, in nanoseconds since the start of the run.
     pub at_ns: u64,
     /// Whether the direction may transmit.
     pub up: bool,
-    /// Packets and bytes offered.
+    /// Number and bytes of packets that the host sent into the link.
     pub sent: [u64; 2],
-    /// Packets and bytes that arrived or will arrive.
+    /// Number and bytes of packets that arrived or are still in flight.
     pub delivered: [u64; 2],
-    /// Packets lost, by reason in the order of `farlink_link::DropReason::ALL`.
+    /// Number of packets lost by each reason, in the order of `farlink_link::DropReason::ALL`.
     pub dropped: [u64; 5],
     /// Bytes of all lost packets.
     pub dropped_bytes: u64,
-    /// Packets duplicated, reordered, corrupted.
+    /// Number of packets duplicated, reordered, and corrupted.
     pub altered: [u64; 3],
     /// Peak of the transmission queue in bytes.
     pub queue_peak: u64,
     /// Time spent transmitting, in nanoseconds.
     pub busy_ns: u64,
-    /// Bytes waiting for transmission.
+    /// Bytes that wait for transmission.
     pub queued_bytes: u64,
-    /// Bytes in flight.
+    /// Bytes of the frames in flight.
     pub in_flight_bytes: u64,
     /// Number of frames ignored because they are not unicast IP.
     pub ignored: u64,
-    /// Packets lost by the emulator itself, plus link openings that it missed.
+    /// Packets lost by the emulator, not by the link model, plus openings and closings for which the carrier was late.
     pub own_losses: u64,
     /// Number of frames handed over.
     pub handed_over: u64,
@@ -406,8 +407,8 @@ impl From<&crate::emulator::DirectionSample> for LinkReport {
 pub fn say(reply: &Reply) {
     let reply = match reply {
         Reply::Failed { reason } => {
-            // A line below 4096 bytes is written atomically, so that lines of supervisor and
-            // emulator, which share the pipe, never mix (pipe(7)).
+            // The write of a line below 4096 bytes is atomic (pipe(7)), so that lines of supervisor and emulator, which
+            // share the pipe, never mix.
             &Reply::Failed { reason: reason.chars().filter(|c| !c.is_control()).take(500).collect() }
         }
         other => other,
@@ -415,7 +416,7 @@ pub fn say(reply: &Reply) {
     if let Ok(mut line) = serde_json::to_vec(reply) {
         line.push(b'\n');
         let mut out = std::io::stdout().lock();
-        // A missing reader is noticed by the end of standard input.
+        // If the reader is gone, the end of standard input shows it.
         let _ = out.write_all(&line).and_then(|()| out.flush());
     }
 }

@@ -1,22 +1,22 @@
-//! Values that probes read, as the supervisor sends them.
+//! Values that probes read, in the form in which the supervisor sends them.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// Account of a process.
+/// Role of a process, which selects the account that counts it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The node under test.
+    /// Node under test.
     Implementation,
-    /// Programs that send and receive, and baselines.
+    /// Programs that send and receive, baselines and flows included.
     Application,
-    /// The link emulator, which belongs to no host.
+    /// Link emulator, which belongs to no host.
     Emulator,
 }
 
 impl Role {
-    /// Word in tables and manifests.
+    /// Name of the role in tables and manifests.
     pub const fn word(self) -> &'static str {
         match self {
             Role::Implementation => "implementation",
@@ -26,19 +26,19 @@ impl Role {
     }
 }
 
-/// Values of one sample.
+/// One value, or set of values, of a sample.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
     /// Use of processor and memory by one role.
     Role(RoleReading),
-    /// TCP connections of a host with one peer.
+    /// State of a host's TCP connections with one peer.
     Tcp(TcpReading),
-    /// Bytes in a host's store.
+    /// Size of a host's store.
     Store {
-        /// Number of the host.
+        /// Index of the host.
         host: usize,
-        /// Size of its files.
+        /// Size of the store's files, in bytes.
         bytes: u64,
     },
 }
@@ -46,37 +46,37 @@ pub enum Reading {
 /// Use of processor and memory by the processes of one role at a host.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RoleReading {
-    /// Number of the host; `None` for the emulator.
+    /// Index of the host; `None` for the emulator.
     pub host: Option<usize>,
     /// Role of the processes.
     pub role: Role,
-    /// Processor time in user mode since the start.
+    /// Processor time in user mode since the start, in ns.
     pub cpu_user_ns: u64,
-    /// Processor time in the kernel since the start.
+    /// Processor time in the kernel since the start, in ns.
     pub cpu_system_ns: u64,
     /// Anonymous memory in bytes.
     pub anonymous: u64,
     /// Shared memory in bytes.
     pub shared: u64,
-    /// Page cache, or mapped files where `/proc` counts, in bytes.
+    /// Page cache in bytes; mapped files if `/proc` is the source.
     pub cache: u64,
-    /// Peak of all memory since the start of the phase, in bytes, where it is known.
+    /// Peak of all memory since the start of the phase, in bytes; `None` if it is unknown.
     pub peak: Option<u64>,
 }
 
-/// TCP connections of a host with one peer, added up.
+/// State of all TCP connections of a host with one peer.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TcpReading {
-    /// Number of the host.
+    /// Index of the host.
     pub host: usize,
     /// Address of the peer.
     pub peer: IpAddr,
-    /// Smoothed round-trip time of the connection that has carried most, in microseconds.
+    /// Smoothed round-trip time of the connection that has carried the most data, in microseconds.
     pub round_trip_us: u32,
-    /// Congestion windows in bytes.
+    /// Sum of the congestion windows in bytes.
     pub window: u64,
-    /// Segments sent again by connections that are still open.
+    /// Number of segments retransmitted by connections that are still open.
     pub retransmitted: u64,
-    /// Rates of delivery in bytes a second.
+    /// Sum of the delivery rates in bytes per second.
     pub delivery_rate: u64,
 }

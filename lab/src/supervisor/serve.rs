@@ -1,4 +1,4 @@
-//! The loop of PID 1: one thread serves requests, children and resource reports.
+//! Main loop of PID 1: one thread serves requests, reaps children, and samples resource use.
 
 use super::accounts::Accounts;
 use super::containers::{Containers, Start};
@@ -28,12 +28,12 @@ use std::time::Duration;
 // Interval at which children are checked while no request arrives.
 const TICK_NS: u64 = 10_000_000;
 
-/// Serves until standard input ends, then returns; the end of PID 1 ends all processes in its namespace.
+/// Serves requests until standard input ends, then returns; the end of PID 1 ends all processes in its namespace.
 pub fn serve(own_proc: bool, groups: GroupName, hierarchies: Hierarchies) -> io::Result<()> {
     let mut server = Server::new(own_proc, groups, hierarchies);
     let mut input = LineReader::default();
     loop {
-        // Waiting on the descriptor leaves nothing in a buffer that the poll would miss.
+        // Waits on the descriptor: a buffered reader could hold bytes that the poll does not see.
         let stdin = io::stdin();
         let mut ended = false;
         if schedule::wait_readable(&[stdin.as_fd()], Some(monotonic_ns() + TICK_NS))? {
@@ -51,14 +51,14 @@ pub fn serve(own_proc: bool, groups: GroupName, hierarchies: Hierarchies) -> io:
     }
 }
 
-/// Line reader of standard input without a buffer that would hide bytes from the poll.
+/// Reads lines of standard input; unlike a buffered reader, it never blocks for more bytes than there are.
 #[derive(Default)]
 struct LineReader {
     bytes: Vec<u8>,
 }
 
 impl LineReader {
-    /// Reads available bytes; returns false at the end of input.
+    /// Reads the bytes that are available; returns false at the end of input.
     fn read(&mut self) -> io::Result<bool> {
         let mut chunk = [0u8; 65536];
         let count = farlink_os::read(io::stdin().as_fd(), &mut chunk)?;
@@ -87,11 +87,11 @@ struct Server {
     probes: Vec<Box<dyn Probe>>,
     interval_ns: Option<u64>,
     next_sample_ns: u64,
-    /// Start of the run, before which no sample counts.
+    /// Start of the run in monotonic ns; samples missed before it do not count as left out.
     start_ns: u64,
-    /// Samples left out because reading took too long.
+    /// Number of samples left out because reading took too long.
     dropped: u64,
-    /// Waits of each child's threads at the last report.
+    /// Waits for a processor of each child's threads, as of the last report.
     waits: BTreeMap<u32, BTreeMap<u32, Waits>>,
 }
 
@@ -195,8 +195,8 @@ impl Server {
         interval: Duration,
         captures: &[CaptureSetup],
     ) -> io::Result<()> {
-        // The emulator's threads need memory that a fork for the next program would make
-        // copy-on-write, and PID 1 must stay without threads.
+        // A process of its own: PID 1 must stay without threads, and each fork for a program would otherwise make the
+        // emulator's memory copy-on-write.
         let ports = std::mem::take(&mut self.ports);
         if plan.specs.len() != ports.len() {
             return Err(io::Error::other(format!("{} links for {} cables", plan.specs.len(), ports.len())));
@@ -210,7 +210,7 @@ impl Server {
         if let Err(error) = &result {
             say(&Reply::Failed { reason: format!("link emulator: {error}") });
         }
-        // The child must not return into the server's loop.
+        // The child must not return into the loop of the server.
         std::process::exit(i32::from(result.is_err()));
     }
 
@@ -247,7 +247,7 @@ impl Server {
         command.current_dir(&setup.directory).stdin(Stdio::null());
         command.stdout(match &setup.stdout {
             Some(file) => Stdio::from(File::create(file)?),
-            // Standard output carries replies only.
+            // Standard output of this process carries replies only.
             None => Stdio::from(io::stderr()),
         });
         if let Some(file) = &setup.stderr {
@@ -259,7 +259,7 @@ impl Server {
             hidden_mount,
             groups: accounts.entrances(setup.host, setup.role)?,
             processors: limits.cpus.clone(),
-            // The kernel limits ordinary threads only.
+            // The kernel applies a quota to ordinary threads only.
             real_time: setup.real_time.filter(|_| limits.quota.is_none() && accounts.allows_real_time(setup.host)),
         };
         process::start_within(&mut command, surroundings);
@@ -267,7 +267,7 @@ impl Server {
     }
 
     fn look_after_children(&mut self) -> io::Result<()> {
-        // PID 1 inherits every orphan; processes it did not start are only reaped.
+        // PID 1 inherits every orphan; processes that it did not start are only reaped.
         while let Some(ended) = process::reap()? {
             let usage = usage_of(&ended);
             if let Some(accounts) = &mut self.accounts {
@@ -291,7 +291,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes over a program that the runtime of containers has started.
+    /// Takes over a program that the container runtime has started, and sends it the signal that arrived meanwhile.
     fn runs(&mut self, setup: &SpawnSetup, process: u32, signal: Option<SignalName>) {
         self.children.insert(process, setup.id);
         if let Some(accounts) = &mut self.accounts {
@@ -302,7 +302,7 @@ impl Server {
         }
     }
 
-    /// Samples the hosts when it is time.
+    /// Samples the hosts if a sample is due.
     fn sample(&mut self) {
         let now = monotonic_ns();
         let Some(interval) = self.interval_ns.filter(|_| self.own_proc && now >= self.next_sample_ns) else { return };
@@ -311,18 +311,19 @@ impl Server {
         }
         self.read(now);
         for (child, id) in &self.children {
-            // Waits are reported only where the kernel counts them.
+            // Empty on kernels that do not count waits.
             let waits = account::thread_waits(*child).unwrap_or_default();
             let before = self.waits.insert(*child, waits.clone()).unwrap_or_default();
             say(&Reply::Waited { id: *id, at_ns: now, waits: mean_waits(&before, &waits) });
         }
-        // Reading takes at most a fifth of this process, which has programs to start besides.
+        // Bounds the time for reading to a fifth, since this process must also start programs.
         let cost = monotonic_ns() - now;
         self.next_sample_ns = (now + interval).max(now + 5 * cost);
         self.dropped += self.left_out(now + interval, self.next_sample_ns, interval);
     }
 
-    /// Samples of the run that were left out between the time one was due and the time it is taken.
+    /// Number of samples of the run that were left out between the time at which a sample was due and the time at which
+    /// it was taken.
     fn left_out(&self, due_ns: u64, taken_ns: u64, interval_ns: u64) -> u64 {
         taken_ns.saturating_sub(due_ns.max(self.start_ns)) / interval_ns
     }
@@ -348,12 +349,12 @@ impl Server {
     }
 }
 
-// Most readings in a reply, so that it stays one atomic write.
+// Maximum number of readings in a reply, so that its write stays atomic.
 const READINGS: usize = 12;
-// Most threads whose waits are reported, so that a reply stays one atomic write.
+// Maximum number of threads whose waits are reported, so that the write of a reply stays atomic.
 const MOST_THREADS: usize = 64;
 
-/// Mean wait in nanoseconds and number of waits of each thread since `before`, longest first.
+/// Mean wait in nanoseconds and number of waits of each thread that waited since `before`, longest mean first.
 fn mean_waits(before: &BTreeMap<u32, Waits>, now: &BTreeMap<u32, Waits>) -> Vec<[u64; 2]> {
     let since = |(thread, waits): (&u32, &Waits)| waits.since(before.get(thread).copied().unwrap_or_default());
     let mean = |w: Waits| [w.total.as_nanos() as u64 / w.turns, w.turns];
@@ -377,14 +378,14 @@ fn usage_of(ended: &EndedChild) -> ProcessUsage {
     }
 }
 
-/// Models of the links.
+/// Models of the links, and the relays to measure.
 #[derive(Default)]
 struct LinkPlan {
-    /// Specification of each link, and whether it is exact.
+    /// Specification of each link, and whether its packets are handed over exactly on time.
     specs: Vec<(LinkSpec, bool)>,
-    /// Links that share transmitters.
+    /// Groups of links that share transmitters.
     bottlenecks: Vec<Vec<usize>>,
-    /// Relays of a scenario.
+    /// Relays whose retention times are measured.
     retention: Option<RetentionSetup>,
 }
 
@@ -405,7 +406,7 @@ fn link_plan(links: &LinkModels) -> io::Result<LinkPlan> {
     }
 }
 
-/// Emulates until asked to end.
+/// Runs the emulator with its captures and probe until this process gets a termination signal.
 fn run_emulator(
     ports: Vec<[Port; 2]>,
     plan: &LinkPlan,
@@ -426,7 +427,7 @@ fn run_emulator(
             emulator.observe(setup.link, forward, observer);
         }
     }
-    // Before the links, whose thread gets a priority that the writer and the reader must not have.
+    // Before the links: `begin` gives this thread a priority that threads of captures and probe must not inherit.
     files.begin()?;
     let probe = plan.retention.clone().map(|setup| watch(setup, &mut emulator)).transpose()?;
     say(&Reply::Emulating { start_ns: emulator.begin(start_ns)? });
@@ -435,7 +436,7 @@ fn run_emulator(
     }
     emulator.finish()?.iter().for_each(report);
     files.finish().into_iter().for_each(|summary| say(&Reply::Captured(summary)));
-    // The probe ends with the links, which hold its watchers.
+    // The probe ends once the links, which own its watchers, are dropped.
     drop(emulator);
     if let Some(probe) = probe {
         probe.finish()?.parts(&mut |part| say(&Reply::Retention(part)));
@@ -443,7 +444,7 @@ fn run_emulator(
     Ok(())
 }
 
-/// Starts the retention probe.
+/// Starts the retention probe, and adds its watchers to the links.
 fn watch(setup: RetentionSetup, emulator: &mut Emulator) -> io::Result<RetentionProbe> {
     let (probe, watchers) = RetentionProbe::start(setup)?;
     for ((link, forward), watcher) in watchers {

@@ -10,11 +10,11 @@ use futures_util::StreamExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Length up to which bodies are always accepted, so that unfinished long ones do not lock out commands. At most 8 MiB,
-/// since the number of connections is bounded.
+/// Length up to which bodies are accepted even if the memory is used up, so that long unfinished ones do not lock out
+/// commands. Together they take at most 8 MiB: two listeners have 64 connections each.
 const SHORT: u64 = 64 << 10;
 
-/// Counts bytes of request bodies that are not yet handled.
+/// Counter of the bytes of request bodies that are not answered yet, with its bound.
 pub struct BodyRoom {
     used: AtomicU64,
     most: u64,
@@ -26,13 +26,13 @@ impl BodyRoom {
     }
 }
 
-/// Share of one body; returned on drop, however the request ends.
+/// Bytes of one body within a [`BodyRoom`]; returned on drop, however the request ends.
 struct BodyPart {
     room: Arc<BodyRoom>,
     bytes: u64,
 }
 impl BodyPart {
-    /// Takes more bytes; returns whether there was room.
+    /// Counts more bytes of the body; false, and nothing is counted, if there is no room.
     fn grow(&mut self, bytes: u64) -> bool {
         let (most, short) = (self.room.most, self.bytes + bytes <= SHORT);
         let more = |used: u64| Some(used + bytes).filter(|used| short || *used <= most);
@@ -47,7 +47,8 @@ impl Drop for BodyPart {
     }
 }
 
-/// Reads the body of a request; its share is kept until the answer.
+/// Middleware that reads the whole body of a request and counts its bytes until the answer is made. Refuses a body that
+/// is too long or finds no room.
 pub async fn read(State(room): State<Arc<BodyRoom>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let (mut part, mut whole, mut chunks) = (BodyPart { room, bytes: 0 }, Vec::new(), body.into_data_stream());

@@ -84,7 +84,7 @@ fn bundle(bundle: &BundleStatus, clock: impl Fn(Instant) -> Option<DtnTime>) -> 
 }
 
 type PageKey = (String, &'static str, Option<String>, Option<u64>);
-/// Adds the sums of a shard.
+/// Adds the sums of a shard to `all`; once that has `SUMS_MAX` entries, new keys are added up as `others`.
 async fn sum(shard: &Handle, all: &mut BTreeMap<PageKey, Sum>) -> Result<(), Problem> {
     let list = shard.ask(|node| node.begin_list(0)).await.ok_or_else(gone)?;
     loop {
@@ -109,7 +109,7 @@ async fn sum(shard: &Handle, all: &mut BTreeMap<PageKey, Sum>) -> Result<(), Pro
     shard.ask(move |node| node.end_list(list, false)).await.ok_or_else(gone)
 }
 
-/// Returns sums of all bundles by destination, reason and departure.
+/// Returns sums of all bundles by destination, reason, neighbour, and second of departure.
 pub(super) async fn sums(State(api): State<Api>) -> ApiAnswer {
     let mut all = BTreeMap::new();
     for shard in api.shards_from(0) {

@@ -30,7 +30,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
-/// Most connections of one listener. Beyond, a connection without an accepted request is closed.
+/// Most connections of one listener. A further one replaces the oldest without an accepted request, or is closed.
 const GUESTS: usize = 64;
 /// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ pub enum Door {
 
 /// Address of the API as `--at` takes it, and the socket file to remove at the end.
 pub struct Place {
-    /// Address for people and programs.
+    /// Path of the socket, or URL.
     pub name: String,
     _file: Option<SocketFile>,
 }
@@ -83,7 +83,8 @@ pub fn open(settings: &ApiSettings) -> anyhow::Result<Vec<(Door, Place)>> {
     Ok(doors)
 }
 
-/// Reads the token from `file`, creating it if absent.
+/// Reads the token from `file`; if the file is absent, creates it with a random token. Fails if other users may read
+/// the file or the token has fewer than 16 characters.
 fn token(file: &Path) -> anyhow::Result<String> {
     let what = || format!("control token {}", file.display());
     if !file.exists() {
@@ -160,7 +161,7 @@ impl Door {
     }
 }
 
-/// Makes room for one more connection; false if all have an accepted request.
+/// Closes the oldest connection without an accepted request if the listener is full; false if all have one.
 fn make_room(guests: &mut VecDeque<Guest>) -> bool {
     guests.retain(|guest| !guest.task.is_finished());
     if guests.len() < GUESTS {
@@ -196,7 +197,8 @@ async fn attend(wire: Box<dyn DoorWire>, router: Router, token: Option<Arc<str>>
     let _ = http.serve_connection(TokioIo::new(wire), service).await;
 }
 
-/// Checks that a request comes from the operator; over TCP it carries the token.
+/// Checks that a request comes from a program of the operator, not from a web page, and carries the token if there is
+/// one.
 fn check(head: &HeaderMap, token: Option<&str>) -> Result<(), Problem> {
     let forbidden = |why: &str| Err(Problem(StatusCode::FORBIDDEN, why.into()));
     // Browsers add `Origin` to cross-site requests, and programs have no reason to.
@@ -224,7 +226,7 @@ fn check(head: &HeaderMap, token: Option<&str>) -> Result<(), Problem> {
     Err(Problem(StatusCode::UNAUTHORIZED, why.into()))
 }
 
-/// Returns whether a `Host` is an address or this machine, rather than a name that somebody else may control.
+/// Returns whether a `Host` is an IP address or `localhost`, rather than a name that somebody else may control.
 fn is_address(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     host.parse::<SocketAddr>().is_ok()

@@ -37,7 +37,7 @@ pub(super) struct Snapshot {
     pub store: Usage,
     /// Number of shards included.
     pub shards: u64,
-    /// Whether each link's layer belongs to this shard.
+    /// For each link of `status`, whether its layer belongs to this shard.
     own: Vec<bool>,
 }
 impl Snapshot {

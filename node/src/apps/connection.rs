@@ -16,15 +16,15 @@ use std::os::unix::net::UnixStream;
 
 /// Most bytes read from one application in one turn.
 const READ_TURN: usize = 256 << 10;
-/// Most requests of one application waiting for the node; with more, it is not read.
+/// Requests of one application that may await the node's decision; at this number, the application is not read.
 const REQUESTS_MAX: usize = 1024;
-/// Most payload bytes of those requests.
+/// Payload bytes of requests that may await a decision; at this number, the application is not read.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
-/// Most bytes of answers that a client has not read; with more, it is not read.
+/// Bytes of answers that a client may leave unread; at this number, the client is not read.
 const UNREAD_MAX: usize = 256 << 10;
 /// Time limit for a client's configuration, and for progress of an unfinished bundle.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Least bytes of an unfinished bundle that must arrive in that time.
+/// Least bytes of an unfinished bundle that must arrive within [`PATIENCE`].
 const PROGRESS_MIN: u64 = 16 << 10;
 
 /// Socket of an application.
@@ -51,19 +51,19 @@ impl AppSocket {
     }
 }
 
-/// Most bytes of one spooled payload on their way to disk; with more, its application is not read.
+/// Bytes of one spooled payload that may be on their way to disk; at this number, its application is not read.
 const SPOOL_WINDOW: u64 = 4 << 20;
-/// Divisor of the memory of all applications; the quotient bounds that window, too.
+/// Divisor: the window is at most the memory of all applications divided by this.
 const SPOOL_PART: u64 = 4;
 /// Least bytes of one write to disk, except the last.
 const SPOOL_STEP: u64 = 256 << 10;
-/// Most and least bytes of a delivery read from disk at once, while the application has nothing else to read.
+/// Most and least bytes of a delivery read from disk at once, when the application has taken all earlier output.
 const READ_STEP: (u64, u64) = (2 << 20, 64 << 10);
 
 /// Bounds of payloads that are spooled to disk as they arrive.
 #[derive(Clone, Copy)]
 pub struct Spooling {
-    /// Longer payloads are spooled.
+    /// Length above which payloads are spooled.
     pub from: u64,
     /// Bytes on their way to disk at which reading stops.
     pub window: u64,
@@ -81,7 +81,7 @@ impl Spooling {
 
 /// Bundle whose payload is spooled as it arrives.
 pub struct Spool {
-    /// Number of its later request.
+    /// Number of the request that sends the bundle once it has arrived.
     pub request: RequestId,
     /// Bytes on their way to disk.
     pub flying: u64,
@@ -89,22 +89,22 @@ pub struct Spool {
     pub refused: Option<Refusal>,
 }
 
-/// Output behind a delivery that is on disk.
+/// Output that waits for a read from disk: a delivery on disk, or bytes behind one.
 enum Later {
     Bytes(Bytes),
-    /// Delivery on disk: its head until the first bytes are read, and the rest.
+    /// Delivery on disk: its head, which leaves with the first bytes read, and the payload still to be read.
     Stored(DeliveryId, Option<Bytes>, Payload),
 }
 
 /// Answer owed to a client, in order of requests.
 pub enum Owed {
-    /// Request that awaits the node's decision.
+    /// Request that awaits the node's decision, with the memory it holds.
     Request(RequestId, u64, BundleHeaders),
     /// Answer that awaits its turn.
     Answer(AapResponse),
 }
 
-/// Answer owed by a subscriber, in order.
+/// Message to a subscriber that the subscriber has yet to answer; answers come in this order.
 pub enum Pushed {
     /// Delivered bundle.
     Delivery(DeliveryId),
@@ -115,13 +115,13 @@ pub enum Pushed {
 /// One connected application.
 pub struct Connection {
     socket: AppSocket,
-    /// Decoder of its messages.
+    /// Decoder of the application's messages.
     pub decoder: Decoder,
-    /// Its endpoint, once configured.
+    /// Endpoint of the application, once configured.
     pub endpoint: Option<String>,
     /// Canonical form of the endpoint, under which its secret is kept.
     pub canonical: EndpointId,
-    /// Registration of a subscriber.
+    /// Registration; `None` if the client is no subscriber.
     pub registration: Option<RegistrationId>,
     /// Answers owed to the client.
     pub owed: VecDeque<Owed>,
@@ -131,21 +131,21 @@ pub struct Connection {
     pub pushed: VecDeque<Pushed>,
     /// Keepalive interval; zero disables it.
     pub keepalive: Duration,
-    /// Time of its last message.
+    /// Time of the last bytes from the application.
     pub heard: Instant,
     /// Time of the last keepalive sent.
     pub asked: Instant,
     opened: Instant,
-    /// Whether its configuration was accepted.
+    /// Whether the application's configuration was accepted.
     pub introduced: bool,
-    /// Whether its unfinished bundle has memory and may arrive.
+    /// Whether the application's unfinished bundle has memory and may arrive.
     pub admitted: bool,
-    /// Its bytes within the sum of all applications.
+    /// Memory counted for this connection in the sum of all applications.
     pub counted: u64,
     spooling: Spooling,
     /// Payload being spooled to disk.
     pub spool: Option<Spool>,
-    /// Time and number of bytes of the last progress of a bundle.
+    /// Time of the last progress of an arriving bundle, and its bytes by then.
     progress: (Instant, u64),
     /// Upper bound of the bytes of answers in `out`.
     unread: usize,
@@ -209,7 +209,7 @@ impl Connection {
         self.writable |= ready.writable;
         self.ended |= ready.ended;
     }
-    /// Change in whether the kernel should report room to write; `None` without a change.
+    /// Returns whether the kernel should report room to write, or `None` if that is unchanged since the last call.
     pub fn asks_for_room(&mut self) -> Option<bool> {
         // Not watched until a write falls short; then until all output has left.
         let asks = if self.writable { self.asks_for_room && !self.out.is_empty() } else { true };
@@ -239,7 +239,7 @@ impl Connection {
         let coming = self.decoder.unfinished().filter(|_| self.admitted).map_or(0, |(total, _)| self.cost(total));
         coming + self.owed_bytes
     }
-    /// Memory that the waiting bundle needs.
+    /// Memory needed by the bundle that waits for admission; `None` if no bundle waits.
     pub fn asks_for(&self) -> Option<u64> {
         self.decoder.unfinished().filter(|_| !self.admitted).map(|(total, _)| self.cost(total))
     }
@@ -270,7 +270,7 @@ impl Connection {
     pub fn wants_write(&self) -> bool {
         self.writable && !self.out.is_empty() && !self.broken
     }
-    /// Reads a bounded amount into the decoder; true at the end of the connection.
+    /// Reads a bounded amount into the decoder; true if the connection ended or broke the protocol.
     pub fn read(&mut self, buffers: &mut Buffers, now: Instant) -> bool {
         // At most this much, so that one client does not fill the turn.
         match stream::read_into(&self.socket, buffers.spare(READ_TURN), READ_TURN) {
@@ -382,7 +382,7 @@ impl Connection {
     fn say(&mut self, bytes: Bytes) {
         match self.later.is_empty() {
             true => self.out.push_back(bytes),
-            // Behind a delivery from disk, everything waits, or the stream of messages would mix.
+            // Bytes behind a delivery from disk wait, or they would be sent within its message.
             false => self.later.push_back(Later::Bytes(bytes)),
         }
     }
@@ -412,7 +412,8 @@ impl Connection {
             }
         }
     }
-    /// Next part to read from disk, with at most this much memory.
+    /// Next part of a delivery to read from disk, of at most `most` bytes, though no less than the smallest read.
+    /// `None` while a read is pending or output waits for the client.
     pub fn wants_stored(&mut self, most: u64) -> Option<(DeliveryId, Payload)> {
         // One read at a time, and only when the client has taken the previous one.
         if self.reading.is_some() || !self.out.is_empty() {
@@ -426,7 +427,7 @@ impl Connection {
     pub fn reads(&self, delivery: DeliveryId) -> bool {
         self.reading == Some(delivery)
     }
-    /// Takes the part that was read.
+    /// Queues for the client a part of a stored delivery that was read from disk.
     pub fn stored_came(&mut self, part: &Payload) {
         self.reading = None;
         let mut behind = std::mem::take(&mut self.later);
@@ -463,7 +464,8 @@ impl Connection {
             self.out.push_back(bytes);
         }
     }
-    /// Sends a keepalive to a subscriber, or finds it gone (true). An active client is gone after two silent intervals.
+    /// Sends a keepalive to a subscriber if one is due. Returns true if the client is gone: no bytes came for two
+    /// intervals and, from a subscriber, no answer to a keepalive.
     pub fn check_keepalive(&mut self, now: Instant) -> bool {
         if self.keepalive.is_zero() {
             return false;

@@ -42,7 +42,8 @@ impl Echo {
     pub fn registered(&mut self, registration: RegistrationId, endpoint: EndpointId) {
         self.endpoints.push((registration, endpoint));
     }
-    /// Reply to a bundle, unless it must not get one.
+    /// Reply to a bundle; `None` for administrative records, bundles from the null endpoint, and bundles above the
+    /// rate.
     pub fn reply(&mut self, registration: RegistrationId, bundle: Delivery, now: Instant) -> Option<SendRequest> {
         let (_, endpoint) = self.endpoints.iter().find(|(id, _)| *id == registration)?;
         let endpoint = endpoint.clone();
@@ -61,7 +62,7 @@ impl Echo {
             payload: bundle.payload,
         })
     }
-    /// Token bucket that holds one second's worth of replies.
+    /// Takes a token from a bucket that holds one second's worth of replies; false if it is empty.
     fn allowed(&mut self, now: Instant) -> bool {
         let fresh = (u128::from(now.0 - self.filled.0.min(now.0)) * u128::from(self.rate) / 1_000_000_000) as u64;
         if fresh > 0 {

@@ -24,7 +24,7 @@ pub struct Copy {
 }
 
 impl Apps {
-    /// Starts a reply, or queues it.
+    /// Starts a reply, or queues it behind others.
     pub(super) fn copy(
         &mut self,
         (registration, delivery): (RegistrationId, DeliveryId),
@@ -51,7 +51,7 @@ impl Apps {
             inputs.push_back(Input::App(AppInput::DeliveryDone { registration, delivery, taken: true }));
         }
     }
-    /// Handles a read for a reply; returns whether it was one.
+    /// Handles a read from disk; returns whether it was for the current reply.
     pub(super) fn copy_read(
         &mut self,
         delivery: DeliveryId,
@@ -81,7 +81,7 @@ impl Apps {
             self.copy_on(inputs);
         }
     }
-    /// Drops an incomplete reply.
+    /// Drops an incomplete reply; the bundle that it answers counts as delivered.
     pub(super) fn copy_ends(&mut self, request: RequestId, inputs: &mut VecDeque<Input>) {
         let Some(at) = self.copies.iter().position(|copy| copy.request == request) else { return };
         let Some(Copy { registration, delivery, .. }) = self.copies.remove(at) else { return };

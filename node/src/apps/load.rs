@@ -5,7 +5,7 @@ use farlink_base::{Bytes, DataRate, Duration, Instant, Payload, Priority};
 use farlink_base::{EndpointId, Facts};
 use farlink_bpa::app::SendRequest;
 
-/// Deliveries that the sink takes before it answers the first.
+/// Most unanswered deliveries of the sink.
 pub const WINDOW: u32 = 4096;
 
 /// Settings of the generator and the sink.
@@ -15,7 +15,7 @@ pub struct LoadSettings {
     pub destination: Option<EndpointId>,
     /// Payload bytes of each bundle.
     pub size: u64,
-    /// Most bundles of the load within the node.
+    /// Number of bundles in the node at which the generator pauses.
     pub window: u64,
     /// Payload rate; unlimited when `None`.
     pub rate: Option<DataRate>,
@@ -117,7 +117,7 @@ impl Load {
         let first = self.span.map_or(now, |(first, _)| first);
         self.span = Some((first, now));
     }
-    /// Latest time of the next call of [`Load::next`].
+    /// Time by which to call [`Load::next`] again; `None` once the generator has finished.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.settings.destination.as_ref()?;
         if self.finished() {
@@ -129,7 +129,7 @@ impl Load {
         });
         Some(pace.unwrap_or(self.now + Duration::from_millis(1)).max(self.now + Duration::from_micros(50)))
     }
-    /// Result as JSON.
+    /// Result as JSON. Rates leave out one delivery, since the measured time begins when the first one is complete.
     pub fn report(&self) -> serde_json::Value {
         let seconds = self.span.map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
         let mean = self.received_bytes.checked_div(self.received).unwrap_or(0);

@@ -80,17 +80,17 @@ enum Listener {
     Tcp(TcpListener),
 }
 
-/// Divisor of the applications' memory that bounds bytes read ahead from disk.
+/// Divisor: reads from disk for all connections take at most the applications' memory divided by this.
 const READ_PART: u64 = 2;
 
-/// Marks serial numbers of listeners.
+/// Bit that distinguishes listeners in serial numbers.
 const LISTENER: u64 = 1 << 40;
 
 impl Apps {
     /// Opens the application sockets and starts the internal applications.
     ///
-    /// The bounds are the longest payload, the memory of arriving bundles, and the length from which payloads are
-    /// spooled to disk, if they are.
+    /// The bounds are the longest payload, the memory of arriving bundles, and the length above which payloads are
+    /// spooled to disk; `None` spools nothing.
     ///
     /// # Errors
     /// If a socket cannot be opened; the error names it.
@@ -258,14 +258,15 @@ impl Apps {
     fn node_id(&self) -> EndpointId {
         self.node_ids.first().cloned().unwrap_or_default()
     }
-    /// Makes room for one more connection by closing the oldest unconfigured one; false if there is none.
+    /// Makes room for one more connection, closing the oldest unconfigured one if necessary; false if all are
+    /// configured.
     fn make_room(&mut self) -> bool {
         if self.connections.len() < CONNECTIONS_MAX {
             return true;
         }
         let idle = self.connections.iter().filter(|(_, connection)| !connection.introduced);
         let oldest = idle.map(|(serial, _)| *serial).min();
-        // It has no registration or secret to release.
+        // An unconfigured connection has no registration or secret to release.
         oldest.is_some_and(|serial| self.remove(serial).is_some())
     }
 
@@ -342,7 +343,8 @@ impl Apps {
             }
         }
     }
-    /// Handles keepalives and the load's schedule; `in_node` is the number of bundles in the node.
+    /// Handles keepalives, connections without progress, and the load's schedule; `in_node` is the number of bundles in
+    /// the node.
     pub fn expire(&mut self, now: Instant, in_node: u64, inputs: &mut VecDeque<Input>) {
         if self.keepalive_at.is_some_and(|at| at <= now) {
             self.keepalive_at = None;
@@ -396,12 +398,15 @@ impl Apps {
             inputs.push_back(Input::App(AppInput::Unregister { registration }));
         }
         if connection.endpoint.is_some() {
-            if let Some(shared) = self.secrets.get_mut(&connection.canonical) {
-                // The secret protects an endpoint while any connection uses it; then it is free again.
-                shared.1 -= 1;
-                if shared.1 == 0 {
-                    self.secrets.remove(&connection.canonical);
-                }
+            self.release(&connection.canonical);
+        }
+    }
+    /// Ends one connection's use of an endpoint. The secret protects the endpoint while any connection uses it.
+    fn release(&mut self, canonical: &EndpointId) {
+        if let Some(shared) = self.secrets.get_mut(canonical) {
+            shared.1 -= 1;
+            if shared.1 == 0 {
+                self.secrets.remove(canonical);
             }
         }
     }

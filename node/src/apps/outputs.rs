@@ -60,7 +60,13 @@ impl Apps {
                 if result.is_err() {
                     self.owners.remove(&registration);
                     if let Some(connection) = self.connections.get_mut(&serial) {
-                        connection.registration = None;
+                        // The client may configure the connection again.
+                        (connection.registration, connection.introduced) = (None, false);
+                        connection.decoder.expect_requests();
+                        if connection.endpoint.take().is_some() {
+                            let canonical = std::mem::take(&mut connection.canonical);
+                            self.release(&canonical);
+                        }
                     }
                 }
             }

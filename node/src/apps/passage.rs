@@ -26,7 +26,7 @@ impl Apps {
         let next = &mut self.next;
         let spool = connection.spool.get_or_insert_with(|| {
             *next += 1;
-            // A client without permission learns so after its bundle.
+            // A client without an endpoint is refused, but AAP2 can answer only after its bundle.
             let refused = connection.endpoint.is_none().then_some(Refusal::NotAcceptable);
             Spool { request: RequestId(*next), flying: 0, refused }
         });

@@ -21,7 +21,14 @@ impl Apps {
         inputs: &mut VecDeque<Input>,
     ) -> bool {
         match request {
-            Request::Configure(config) => self.configure(serial, config, now, inputs),
+            Request::Configure(config) => {
+                let goes_on = self.configure(serial, config, now, inputs);
+                let refused = self.connections.get_mut(&serial).filter(|connection| connection.registration.is_none());
+                if let Some(connection) = refused {
+                    connection.decoder.expect_requests();
+                }
+                goes_on
+            }
             Request::Send(adu, payload) => self.send_adu(serial, adu, payload, inputs),
             Request::Link(_) if !self.may_link => self.answer(serial, AapStatus::Unauthorized),
             Request::Link(link) => {

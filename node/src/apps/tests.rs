@@ -44,7 +44,7 @@ impl AppsWorld {
     fn subscribe(&mut self) -> (u64, RegistrationId) {
         self.connect();
         let serial = self.apps.serial;
-        // Another kind of client on the same connection: start again.
+        // Replace the connection by one whose client end does not block.
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         client.set_nonblocking(true).unwrap();
@@ -171,6 +171,31 @@ fn administrative_endpoint_is_refused_to_applications() {
         let config = ConnectionConfig { endpoint_id: endpoint.into(), is_subscriber: true, ..Default::default() };
         world.say(1, &[message(AapBody::Config(config))]);
         assert_eq!(!world.inputs.is_empty(), registers, "{endpoint}: {:?}", world.inputs);
+    }
+}
+
+#[test]
+fn refused_subscriber_may_configure_again() {
+    // Refused here, and by the agent.
+    for endpoint in ["ipn:1.0", "ipn:7.1"] {
+        let mut world = AppsWorld::new();
+        let (client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", (1 << 40, world.spooling), Instant::ZERO);
+        world.apps.connections.insert(1, connection);
+        world.clients.push(client);
+        let config = |endpoint: &str, is_subscriber| {
+            let secret = endpoint.into();
+            let config = ConnectionConfig { endpoint_id: endpoint.into(), is_subscriber, secret, ..Default::default() };
+            [message(AapBody::Config(config))]
+        };
+        world.say(1, &config(endpoint, true));
+        let output = AppOutput::Registered { registration: RegistrationId(1), result: Err(Refusal::NotAcceptable) };
+        world.apps.on_output(output, Instant::ZERO, &mut world.inputs);
+        world.say(1, &config("ipn:1.64", false));
+        let connection = world.apps.connections.get(&1).expect("open");
+        assert_eq!((connection.introduced, connection.endpoint.as_deref()), (true, Some("ipn:1.64")), "{endpoint}");
+        assert_eq!(world.apps.secrets.len(), 1, "the refused one is free");
     }
 }
 

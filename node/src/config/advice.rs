@@ -26,7 +26,7 @@ pub fn all(top: &Reader<'_>, config: &NodeConfig) {
     routes(top, config);
 }
 
-/// LTP links without a known rate.
+/// Warns of LTP links without a known rate.
 fn rates(top: &Reader<'_>, config: &NodeConfig) {
     // A contact plan names the rates of its contacts.
     let unknown = |link: &&LinkConfig| matches!(link.params, LinkParams::Ltp(_)) && link.rate.is_none();
@@ -39,7 +39,7 @@ fn rates(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// Bounds of the store beyond its capacity.
+/// Warns of bounds above the store's capacity.
 fn store(top: &Reader<'_>, config: &NodeConfig) {
     let (limits, capacity) = (&config.stack.node.limits, config.stack.node.store.capacity.bytes());
     for (key, part) in [("strangers", limits.stranger_bytes), ("per_source", limits.source_bytes)] {
@@ -55,7 +55,7 @@ fn store(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// Custody that no bundle can use, or that has no bound.
+/// Warns of custody that no bundle can use, or whose bound exceeds the store's capacity.
 fn custody(top: &Reader<'_>, config: &NodeConfig) {
     let Some(custody) = &config.stack.custody else { return };
     let table = top.table_or_empty("custody", &keys::CUSTODY);
@@ -71,7 +71,7 @@ fn custody(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// Requests that bundles or neighbours of the other protocol version cannot fulfil.
+/// Warns of settings that have no effect in the chosen version of BP or TCPCL.
 fn versions(top: &Reader<'_>, config: &NodeConfig) {
     let stack = &config.stack;
     let six = stack.node.bundle_version == 6;
@@ -97,7 +97,7 @@ fn versions(top: &Reader<'_>, config: &NodeConfig) {
     }
 }
 
-/// Routes to a neighbour without a link.
+/// Warns of routes to a neighbour without a link.
 fn routes(top: &Reader<'_>, config: &NodeConfig) {
     let reached = |hop: &EndpointId| config.stack.links.iter().any(|link| link.peer.node() == hop.node());
     if config.stack.links.iter().any(|link| link.peer == EndpointId::Null) {

@@ -21,7 +21,7 @@ struct SocketPlace {
     address: SocketAddr,
 }
 
-/// Reports addresses served twice, and links to one of them.
+/// Reports addresses that the file serves twice, and links to an address that this node serves.
 pub fn addresses(top: &Reader<'_>) {
     let served = served(top);
     // Indexed by port, so that the time for a file with many layers is linear in its length.
@@ -56,20 +56,20 @@ fn both_versions(one: &SocketPlace, other: &SocketPlace) -> bool {
     ["tcpclv3", "tcpclv4"].iter().all(|kind| kinds.contains(&Some(kind)))
 }
 
-/// Returns whether one prevents the other from being bound; the ports are equal.
+/// Returns whether binding one address prevents binding the other, given that their ports are equal.
 fn overlap(one: &SocketPlace, other: &SocketPlace) -> bool {
     let (one, other) = (one.address.ip(), other.address.ip());
     let all = |ip: std::net::IpAddr| ip.is_unspecified();
     one == other || (one.is_ipv4() == other.is_ipv4() && (all(one) || all(other)))
 }
 
-/// Returns whether the link's address reaches the served one; the ports are equal.
+/// Returns whether the link's address reaches the served one, given that their ports are equal.
 fn reaches(link: &SocketPlace, own: &SocketPlace) -> bool {
     let (to, own) = (link.address.ip(), own.address.ip());
     to == own || (to.is_ipv4() == own.is_ipv4() && own.is_unspecified() && to.is_loopback())
 }
 
-/// Addresses that this node serves, in the order of the file within each table.
+/// Addresses that this node serves, in the order of the file.
 fn served(top: &Reader<'_>) -> Vec<SocketPlace> {
     let mut found = Vec::new();
     for (name, path, table) in tables(top, "layer") {
@@ -132,7 +132,8 @@ fn push(
     }
 }
 
-/// Reports socket paths that are too long or equal. Unless `given`, the path of the control socket is a default.
+/// Reports socket paths that are too long or equal. If not `given`, the control socket's path is a default and may be
+/// long.
 pub fn sockets(top: &Reader<'_>, app: Option<&Path>, api: Option<&Path>, given: bool) {
     let readers = [("app", &*keys::APP, app), ("api", &keys::API, api.filter(|_| given))];
     for (name, section, path) in readers {

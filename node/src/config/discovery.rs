@@ -68,9 +68,9 @@ pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySetting
     })
 }
 
-/// Layers named in the file, or by default all over streams, as only those detect that nobody answers.
+/// Names of the layers given in the file, or by default of all over streams, as only those detect that nobody answers.
 ///
-/// The file has `all` layers, some of which may be unreadable.
+/// `all` is the number of layers in the file, including unreadable ones.
 fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String> {
     let secured = table.flag("require_tls").unwrap_or_default();
     let is_secured = |layer: &LayerConfig| matches!(&layer.kind, LayerKind::Tcpcl(own) if own.tls == Tls::Require);

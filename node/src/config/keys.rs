@@ -25,7 +25,7 @@ const PRIVATE: Kind = other("file, relative to this one", "\"node.key\"");
 const PEM: Kind = other("file, relative to this one", "\"node.pem\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
-/// Keys of a table: `own`, the rows of the node's settings, and `tables`.
+/// Section of a table: its keys are `own`, those of the node's settings, and `tables`.
 fn with_rows(name: &'static str, help: &'static str, own: &[Key], tables: &[Key]) -> Section {
     let table = if name == "node" { "" } else { name };
     Section { name, help, keys: [own, &row_keys(table), tables].concat().leak() }
@@ -79,7 +79,7 @@ pub static STORE: LazyLock<Section> = LazyLock::new(|| {
     with_rows("store", "Where bundles wait.", &[kind, dir], &[])
 });
 
-/// Keys that every `[layer.NAME]` has; its parameters follow.
+/// Key of the convergence layer that a `[layer.NAME]` table configures.
 const KIND: Key = key("kind", Choice(NAMES), Required, "Which convergence layer.");
 fn listen(layer: &LayerInfo) -> Key {
     // The page has one layer of each kind: kinds with the same assigned port get successive ones.
@@ -200,7 +200,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     }
 }
 
-/// Keys of links that a running node is given.
+/// Top level of a text with links for a running node.
 pub const LINKS: Section = Section {
     name: "links",
     help: "Links for a running node.",
@@ -360,7 +360,7 @@ pub const KEY_FILE: Section = Section {
     help: "Keys for the security of bundles, or of links.",
     keys: &[key("key", Kind::Tables("key"), Required, "The keys.")],
 };
-/// Keys of the tables `[[key]]` of that file.
+/// Keys of the tables `[[key]]` in the file of keys.
 pub const SECRET: Section = Section {
     name: "key",
     help: "One key; several of one name are its generations, the newest last.",

@@ -7,7 +7,7 @@ use farlink_cla::ltp::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
 use farlink_config::Reader;
 use farlink_stack::{LinkConfig, LinkParams};
 
-/// Reads the keys of all links that lack them.
+/// Reads the keys of links from the files that their layers name; reports mistakes, and files that others can read.
 pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
     let NodeConfig { stack, layers, links, .. } = config;
     for (link, settings) in stack.links.iter_mut().zip(links) {
@@ -24,7 +24,8 @@ pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
     }
 }
 
-/// Sets the generations of a link's key, newest first, from the file of its layer, unless it needs none or has some.
+/// Sets the generations of a link's key, newest first, from the file of its layer. A link that names no key, or already
+/// has its generations, stays as it is.
 ///
 /// # Errors
 /// If the link has no usable key. The message shows no key.

@@ -42,14 +42,14 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
     (layers, settings)
 }
 
-/// File with the keys of a layer's links.
+/// File with the keys of a layer's links; `None` for layers other than LTP, or if not given.
 fn link_key_file(reader: &Reader<'_>, info: &LayerInfo, folder: &Path) -> Option<PathBuf> {
     // Only layers with engine numbers, LTP, authenticate segments by such keys.
     let known = info.introduction == Introduction::Engine;
     known.then(|| reader.text("keys").map(|file| folder.join(file))).flatten()
 }
 
-/// Reader with the keys of the layer's kind.
+/// Reader for the keys of the layer's kind, and that kind; `None` if the kind is unknown.
 fn layer_reader<'a>(errors: &'a Errors<'a>, tables: Tables<'a>) -> (Reader<'a>, Option<&'static LayerInfo>) {
     let first = &keys::LAYER_SECTIONS[0].layer;
     let chosen = Reader::new(errors, first, tables.clone()).choice("kind");
@@ -96,7 +96,7 @@ fn introduced(reader: &Reader<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// Reads the certificate files of a layer whose sessions may use TLS.
+/// Reads the certificate files of a layer whose sessions may use TLS; `None` without TLS, or if a file is missing.
 fn tls(reader: &Reader<'_>, folder: &Path) -> Option<Files> {
     const FILES: [&str; 3] = ["certificate", "key", "authorities"];
     let wanted = reader.settings().iter().any(|(name, value)| *name == "tls" && *value > 0);
@@ -181,7 +181,7 @@ fn sections(kind: &LayerKind) -> Option<&'static LayerSections> {
     LAYERS.iter().position(|layer| layer == info).map(|index| &keys::LAYER_SECTIONS[index])
 }
 
-/// Index of the layer that a link names; `known` includes unreadable ones.
+/// Index of the layer that a link names; `known` has the names of all layers, including unreadable ones.
 fn layer_of(reader: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> Option<usize> {
     let name = reader.text("layer")?;
     let found = layers.iter().position(|layer| layer.name == name);
@@ -257,7 +257,8 @@ fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     }
 }
 
-/// Checks a name, which appears in logs, on terminals and in addresses of the control API.
+/// Returns whether this may be the name of a link; it appears in logs, on terminals and in addresses of the control
+/// API.
 fn is_a_name(name: &str) -> bool {
     let short = (1..=64).contains(&name.chars().count());
     short

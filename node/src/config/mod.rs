@@ -2,7 +2,7 @@
 //!
 //! Every quantity has a unit ("100 kB", "2.5 Mbit/s", "600 ms"), relative paths start at the folder of the file, and
 //! unknown keys are mistakes. [`keys`] has all keys with defaults and descriptions, and `docs/reference/node.md` is
-//! made from it; parameters of convergence layers are in the tables of the layers.
+//! made from it; `farlink_cla` defines the parameters of convergence layers.
 
 mod advice;
 mod build;
@@ -69,19 +69,19 @@ pub struct NodeConfig {
 pub struct LayerSettings {
     /// Name of the layer.
     pub name: String,
-    /// Sockets it needs, shared with no other layer.
+    /// Kind of sockets that the layer needs; it shares them with no other layer.
     pub medium: Medium,
-    /// Addresses it listens at.
+    /// Addresses at which the layer listens.
     pub listen: Vec<SocketAddr>,
-    /// Shard that owns it.
+    /// Shard that owns the layer.
     pub shard: u8,
     /// Whether datagram offloads may be used.
     pub offload: bool,
-    /// File with the keys of its links.
+    /// File with the keys of the layer's links.
     pub keys: Option<PathBuf>,
-    /// Certificate files, if its sessions may use TLS.
+    /// Certificate files, if sessions of the layer may use TLS.
     pub tls: Option<Files>,
-    /// Contents of those files, once read.
+    /// Contents of the certificate files, once read.
     pub credentials: Option<Credentials>,
 }
 
@@ -90,7 +90,7 @@ pub struct LayerSettings {
 pub struct LinkSettings {
     /// Address of the peer, `host:port`.
     pub address: Option<String>,
-    /// Name of the key that authenticates its segments.
+    /// Name of the key that authenticates segments of the link.
     pub key: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use farlink_config::{Input, Reader, Section};
 struct PolicyConfig {
     name: &'static str,
     params: &'static [Param],
-    /// Whether it needs an oracle, which no real node has.
+    /// Whether the policy needs an oracle, which no real node has.
     oracle: bool,
 }
 

@@ -51,7 +51,7 @@ fn rules<'a>(table: &Reader<'a>) -> Vec<(Rule, Reader<'a>)> {
     rules
 }
 
-/// Reads the keys and reports rules without a fitting one.
+/// Reads the file of keys; reports rules without a usable key, and keys that serve both security contexts.
 pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     let (Some(told), Some(files)) = (&mut config.stack.security, &config.security) else { return };
     let Some(value) = top.get("security").and_then(|value| value.get_ref().as_table()) else { return };
@@ -116,7 +116,7 @@ fn or(lengths: &[usize]) -> String {
 
 /// Reports a key that serves both security contexts (RFC 9173 section 6.2), even under different names.
 ///
-/// Each use has the name of its key, its service, and its path.
+/// `uses` has the key's name, the service and the path of each earlier rule.
 // 9173-6.2-1, 9173-6.2-2, 9173-6.2-3
 fn one_service(
     reader: &Reader<'_>,
@@ -133,7 +133,7 @@ fn one_service(
     }
 }
 
-/// Key of a file of keys.
+/// One key in a file of keys.
 pub struct NamedKey {
     /// Name used by rules and links; several keys of one name are its generations.
     pub name: String,
@@ -143,7 +143,7 @@ pub struct NamedKey {
     pub secret: Secret,
 }
 
-/// Warning for a file of keys that others can read.
+/// Warning and hint for a file of keys that others can read; `None` if they cannot.
 pub fn open_to_others(file: &Path) -> Option<(String, String)> {
     let open = std::fs::metadata(file).is_ok_and(|found| found.mode() & 0o077 != 0);
     let what = || format!("{} can be read by others than its owner", file.display());

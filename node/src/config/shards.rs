@@ -3,7 +3,8 @@
 use super::NodeConfig;
 use farlink_config::Reader;
 
-/// Owner of the layer at this `place` in the file.
+/// Shard that owns a layer: the shard named in the layer's table, or else the number `place` of the layer in the file
+/// modulo the number of shards.
 pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
     let shards = top.setting("shards").map_or(1, |count| count as u8);
     let owner = layer.custom("shard", |input| match u8::try_from(input.integer()?) {
@@ -13,7 +14,7 @@ pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
     owner.unwrap_or((place % usize::from(shards.max(1))) as u8)
 }
 
-/// Checks that the configuration can be divided, and warns where shards gain nothing.
+/// Checks that the configuration can be divided among shards, and warns of a shard without a layer.
 pub fn look(top: &Reader<'_>, config: &NodeConfig) {
     let shards = config.stack.node.shards;
     if shards <= 1 {

@@ -13,19 +13,19 @@ use std::net::SocketAddr;
 /// Discovered neighbour, for operators.
 #[derive(Clone, Debug)]
 pub struct Announced {
-    /// Node ID that it announces.
+    /// Node ID that the neighbour announces.
     pub node: EndpointId,
-    /// Layer of this node that reaches it.
+    /// Layer of this node that reaches the neighbour.
     pub layer: String,
     /// Address of the service.
     pub address: SocketAddr,
-    /// Link made for it; `None` if not yet, or if a better one exists.
+    /// Link made for the neighbour; `None` if not yet, or if a better link exists.
     pub link: Option<String>,
-    /// Time since its first beacon.
+    /// Time since the neighbour's first beacon.
     pub since: Duration,
-    /// Time since its last beacon.
+    /// Time since the neighbour's last beacon.
     pub silent: Duration,
-    /// Announced interval of its beacons.
+    /// Interval between the neighbour's beacons, as announced.
     pub period: Duration,
     /// Number of beacons received.
     pub beacons: u64,
@@ -33,7 +33,7 @@ pub struct Announced {
     pub sequence: Option<u32>,
 }
 
-/// Knowledge of neighbours that the announcer asks for.
+/// Answers of the node to the announcer's questions about neighbours.
 struct Known<'a> {
     now: Instant,
     stack: &'a Stack,
@@ -77,7 +77,7 @@ impl Node {
         let discovery = Discovery::open(settings, &own, clock::now(), (&self.io.poller, DISCOVERY))?;
         Ok(Some(Box::new(discovery)))
     }
-    /// Replaces discovery; links made before end.
+    /// Replaces discovery, and ends the links that the previous one made.
     pub(super) fn set_discovery(&mut self, fresh: Option<Box<Discovery>>) {
         let old = std::mem::replace(&mut self.discovery, fresh);
         for (link, name) in old.iter().flat_map(|old| old.links().values()) {

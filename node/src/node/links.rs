@@ -40,7 +40,7 @@ impl Links {
         self.found.remove(&id);
         Some(link)
     }
-    /// Unused number, below about twice the number of links.
+    /// Unused number, if possible not a recent one; numbers stay below about twice the number of links.
     fn vacant(&self) -> LinkId {
         let end = (self.given.len() as u32 * 2 + 64).min(LINKS_MAX);
         let mut numbers = (self.next.min(end)..end).chain(0..LINKS_MAX).map(LinkId);
@@ -164,7 +164,7 @@ impl Node {
     pub(super) fn set_found_link(&mut self, link: GivenLink) -> Result<LinkId, ConfigError> {
         self.make_link(link, true)
     }
-    /// Adds a link under one number to all shards or to none.
+    /// Adds a link under one number to all shards. If the owner of its layer refuses it, no shard gets it.
     fn make_link(&mut self, given: GivenLink, found: bool) -> Result<LinkId, ConfigError> {
         let id = self.known.vacant();
         let layer = given.0.layer;

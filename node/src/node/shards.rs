@@ -84,7 +84,7 @@ impl Node {
         };
         std::mem::take(&mut self.siblings).into_iter().map(start).collect()
     }
-    /// Removes the folder of a former shard that holds no more bundles.
+    /// Closes the shard's store, and removes its folder if this is a former shard without bundles.
     fn take_away(self) {
         let own = self.io.mesh.as_ref().map_or(0, |mesh| mesh.own());
         let empty = self.stack.is_open() && self.stack.held() == 0;
@@ -106,7 +106,7 @@ impl Node {
             other.run(move |node| what(node));
         }
     }
-    /// Runs a task in the shard that owns a layer, and waits for it.
+    /// Runs a task in the shard that owns a layer, and waits for its result; fails if that shard has ended.
     pub(super) fn owner<T: Send + 'static>(
         &mut self,
         layer: usize,
@@ -140,7 +140,7 @@ impl Node {
             self.drain();
         }
     }
-    /// Runs a task in all shards except the owner of a layer.
+    /// Runs a task in all shards except the owner of a layer, without waiting for the others.
     pub(super) fn all_but_owner(&mut self, layer: usize, what: impl Fn(&mut Node) + Clone + Send + 'static) {
         let owner = self.config.layers.get(layer).map_or(0, |layer| layer.shard);
         if self.is_foreign(layer) {
@@ -179,7 +179,7 @@ impl Node {
     }
 }
 
-/// Hint for a node that must be divided but cannot be.
+/// Context of an error in opening several shards; explains folders left over from more shards than configured.
 fn left_over(config: &NodeConfig, count: u8) -> String {
     match config.stack.node.shards < count {
         true => {

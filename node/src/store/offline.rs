@@ -76,13 +76,13 @@ enum Medium {
 #[derive(Default)]
 struct OfflineOutput {
     operations: VecDeque<DiskOp>,
-    rest: Vec<Output>,
+    rest: VecDeque<Output>,
 }
 impl Sink<Output> for OfflineOutput {
     fn push(&mut self, output: Output) {
         match output {
             Output::Disk(operation) => self.operations.push_back(operation),
-            other => self.rest.push(other),
+            other => self.rest.push_back(other),
         }
     }
     fn wants(&self, class: EventClass) -> bool {
@@ -140,7 +140,7 @@ impl Offline {
     /// Creates a store in a folder without one.
     ///
     /// # Errors
-    /// If there is one, or the folder cannot be written.
+    /// If the folder has a store already, or cannot be written.
     pub fn make(dir: &Path) -> anyhow::Result<Offline> {
         if !files(dir).map_err(|why| unreadable(dir, &why))?.is_empty() {
             anyhow::bail!("{} holds a store\nhint: import into a new folder", dir.display());
@@ -208,10 +208,11 @@ impl Offline {
         self.input(Input::Wake);
         true
     }
-    /// Runs the store until `wanted` accepts one of its outputs.
+    /// Runs the store until `wanted` accepts one of its outputs; later ones remain for the next call.
     fn until<T>(&mut self, mut wanted: impl FnMut(Output) -> Option<T>) -> anyhow::Result<T> {
         loop {
-            for output in std::mem::take(&mut self.said.rest) {
+            // One commit of the store answers many requests at once.
+            while let Some(output) = self.said.rest.pop_front() {
                 if let Some(answer) = wanted(output) {
                     return Ok(answer);
                 }
@@ -278,7 +279,7 @@ impl Offline {
     /// Stores identities of delivered bundles, numbered from `last_bundle + 1`, and the counter.
     ///
     /// # Errors
-    /// If they cannot be stored.
+    /// If the identities cannot be stored.
     pub fn remember(&mut self, deliveries: &[Remembered], last_bundle: u64, counter: u64) -> anyhow::Result<()> {
         for (remembered, number) in deliveries.iter().zip(last_bundle + 1..) {
             self.input(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });
@@ -342,7 +343,7 @@ fn write(files: &mut DiskFiles, action: DiskAction) -> io::Result<DiskAnswer> {
     }
     Ok(DiskAnswer::Done)
 }
-/// Reads bytes; unreadable ones are replaced by zeros.
+/// Reads bytes up to the end of the file; unreadable blocks become zeros and are added to `unread`.
 fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>) -> Bytes {
     let size = path.metadata().map_or(0, |data| data.len());
     let end = size.min(offset.saturating_add(len));
@@ -366,7 +367,7 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
     }
     bytes.into()
 }
-/// Locks the store as a node does, if it was ever used.
+/// Locks the store as a node does; `None` if it has no lock file.
 fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
     let path = dir.join("lock");
     let file = match open_regular(OpenOptions::new().read(true), &path) {
@@ -379,4 +380,23 @@ fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
         anyhow::anyhow!("the store {} is in use by another process\nhint: stop the node first", dir.display())
     })?;
     Ok(Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::DtnTime;
+
+    #[test]
+    fn five_remembered_deliveries_survive_import() {
+        let dir = tempfile::tempdir().unwrap();
+        let deliveries: Vec<Remembered> =
+            (0..5).map(|n| Remembered { fingerprint: n, until: DtnTime(1_000_000), content: 0 }).collect();
+        let mut store = Offline::make(dir.path()).unwrap();
+        store.remember(&deliveries, 7, 99).unwrap();
+        drop(store);
+        let (_, mut contents) = Offline::read(dir.path()).unwrap();
+        contents.deliveries.sort_by_key(|remembered| remembered.fingerprint);
+        assert_eq!((contents.deliveries, contents.counter), (deliveries, 99));
+    }
 }

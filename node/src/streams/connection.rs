@@ -19,11 +19,11 @@ const PIECES: usize = 256;
 /// Connection, or the attempt at one.
 pub(super) struct Stream {
     pub layer: LayerId,
-    /// Serial numbers of its sockets: one for each address tried.
+    /// Serial numbers of the connection's sockets: one for each address tried.
     pub serials: Vec<u64>,
-    /// Link that it was opened for; `None` if the peer opened it.
+    /// Link for which the connection was opened; `None` if the peer opened it.
     pub link: Option<LinkId>,
-    /// Whether its opening was logged; its end is logged only then.
+    /// Whether the opening was logged; the end is logged only then.
     pub told: bool,
     /// Address of the peer, once open.
     pub peer: Option<SocketAddr>,
@@ -40,7 +40,7 @@ pub(super) struct Stream {
     pub readable: bool,
     pub writable: bool,
     pub ended: bool,
-    /// The peer closed its half: no more input, but it may still read.
+    /// The peer closed its half: it sends no more, but may still read.
     pub peer_closed: bool,
     pub paused: bool,
     pub listed: bool,

@@ -39,7 +39,7 @@ impl Streams {
         let Some((_, name)) = self.addresses.get(&link) else { return };
         match resolver.ask(Wanted::Peer(link), name) {
             Some((_, addresses)) => self.located(link, &addresses, inputs),
-            // Unknown until the answer.
+            // The layer knows no address until the answer.
             None => self.located(link, &[], inputs),
         }
     }
@@ -136,7 +136,7 @@ impl Streams {
     }
 
     /// Local address for connections to `to`: the only listening address of the layer that fits, by which peers know
-    /// it; otherwise the kernel chooses.
+    /// the node. `None` lets the kernel choose, if no address fits or several do.
     pub(super) fn home(&self, layer: LayerId, to: &SocketAddr) -> Option<SocketAddr> {
         let local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         let reach = |ip: IpAddr| (ip.is_ipv4(), ip.is_loopback(), local(ip));
@@ -151,7 +151,7 @@ impl Streams {
         Some(home)
     }
 
-    /// Logs a failed attempt, once until one succeeds.
+    /// Logs a failed attempt to connect; only the first one until a success is a warning.
     pub(super) fn missed(&mut self, id: StreamId, to: SocketAddr, why: &io::Error) {
         let link = self.streams.get(&id).and_then(|stream| stream.link);
         if link.is_some_and(|link| self.unreachable.insert(link)) {

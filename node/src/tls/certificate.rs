@@ -20,7 +20,7 @@ const BUNDLE_EID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7
 const BUNDLE_SECURITY: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 35];
 /// `id-ce-subjectAltName` (RFC 5280 section 4.2.1.6).
 const ALTERNATIVE_NAMES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
-/// Clocks this far behind still accept a new certificate.
+/// Time by which certificates are antedated, so that peers whose clocks are behind accept them.
 const BEHIND: Duration = Duration::from_secs(86_400);
 
 /// Node IDs that a certificate names; empty if it is unreadable.

@@ -1,8 +1,8 @@
 //! TLS 1.3 for the stream layers (RFC 9174 section 4.4): credentials of a node, and the records of one stream.
 //!
-//! A layer decides when TLS begins and which node the peer must prove to be. Both sides present a certificate. It
-//! proves the Node IDs in its subject alternative names ([`certificate`]); without one it proves a host: the name this
-//! side connected to, or the address of the client.
+//! A layer decides when TLS begins and which node the peer must prove to be. Both sides present a certificate. A
+//! certificate proves the Node IDs in its subject alternative names ([`certificate`]), or, if it has none, a host: the
+//! name that this side connected to, or the address of the client.
 
 pub mod certificate;
 mod verify;
@@ -34,7 +34,7 @@ pub struct Files {
 pub struct Credentials {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
-    /// Node IDs that its own certificate proves.
+    /// Node IDs that the certificate proves.
     pub node_ids: Vec<String>,
 }
 impl fmt::Debug for Credentials {
@@ -116,7 +116,7 @@ impl fmt::Debug for Session {
 /// Result of received bytes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Heard {
-    /// Node IDs that the peer proved, at the end of the handshake.
+    /// Node IDs that the peer proved; given once, at the end of the handshake.
     pub proven: Option<Vec<String>>,
     /// The certificate proves no Node ID and belongs to another host, described here for a log.
     pub contradicts: Option<String>,
@@ -179,7 +179,7 @@ impl Session {
     /// Seals bytes for the peer.
     ///
     /// # Errors
-    /// If the library has no memory for them.
+    /// If the TLS library has no memory for the bytes.
     pub fn say(&mut self, bytes: &[u8]) -> Result<(), String> {
         std::io::Write::write_all(&mut self.tls.writer(), bytes).map_err(|why| why.to_string())
     }

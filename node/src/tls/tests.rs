@@ -59,7 +59,7 @@ impl House {
     }
 }
 
-/// Two nodes of one authority; an empty name stands for a node of another.
+/// Two nodes of one authority; an empty name stands for a node of another authority.
 pub fn credentials(names: [&str; 2]) -> (TempDir, [Credentials; 2]) {
     let house = House::new();
     let made =

@@ -100,7 +100,7 @@ fn reason(why: webpki::Error) -> CertificateError {
 /// Checks that a certificate without a Node ID belongs to this host (RFC 9174 section 4.4.4.2).
 ///
 /// # Errors
-/// If it belongs to other hosts; the error names them.
+/// If the certificate belongs to other hosts; the error names them.
 // 9174-4.4.4.2-1, 9174-4.4.4.2-2
 pub fn verify_host(shown: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<(), Error> {
     verify_server_name(&ParsedCertificate::try_from(shown)?, host)
@@ -108,7 +108,7 @@ pub fn verify_host(shown: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<
 
 /// Verifier of servers: a valid certificate of a trusted authority.
 ///
-/// Node ID and host are checked by the session after the handshake, so that the peer gets an alert for them.
+/// Node ID and host are checked after the handshake, by the session and its layer.
 #[derive(Debug)]
 pub struct Servers(Believed);
 impl Servers {

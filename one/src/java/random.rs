@@ -59,7 +59,7 @@ pub struct Draws {
     second: i64,
     kept: Vec<Vec<u32>>,
     long: Vec<u32>,
-    /// Swaps for the longest list of this second.
+    /// Swaps that shuffle the list of all hosts in this second.
     swaps: Vec<u32>,
 }
 

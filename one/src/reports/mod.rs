@@ -46,7 +46,8 @@ pub enum Happened {
     Created { message: u32, from: u32 },
     /// A host began a transfer.
     Started { from: u32, to: u32, message: u32 },
-    /// A transfer completed: at the message's destination (`last`), and there for the first time (`first`).
+    /// A transfer completed; `last` if the receiver is the message's destination, `first` if the message is there for
+    /// the first time.
     Done { from: u32, to: u32, message: u32, hops: u32, last: bool, first: bool },
     /// A transfer was aborted.
     Aborted { from: u32, to: u32, message: u32 },

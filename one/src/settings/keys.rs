@@ -108,7 +108,7 @@ pub struct Refused {
     pub name: &'static str,
     /// Value that has no effect and is accepted.
     pub harmless: &'static str,
-    /// Feature that it requests.
+    /// Feature that the key requests.
     pub what: &'static str,
 }
 

@@ -21,9 +21,9 @@ pub enum Router {
     Epidemic,
     /// Router class `SprayAndWaitRouter` of The ONE.
     Spray {
-        /// Copies that a new message starts with.
+        /// Number of copies with which a new message starts.
         copies: u32,
-        /// Whether half of the copies are handed on, instead of one.
+        /// Whether a host hands on half of its copies, instead of one.
         binary: bool,
     },
     /// Router class `ProphetRouter` of The ONE.
@@ -80,7 +80,7 @@ pub struct Group {
     pub wait: [f64; 2],
     /// Buffer size in bytes; `i32::MAX` means unlimited.
     pub buffer: i64,
-    /// Lifetime of their messages, minutes.
+    /// Lifetime of the hosts' messages, minutes.
     pub lifetime: Option<i32>,
     /// Whether messages leave in the order of arrival, instead of shuffled.
     pub fifo: bool,

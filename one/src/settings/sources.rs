@@ -22,7 +22,7 @@ pub enum Source {
 pub struct Generator {
     /// Seconds between two messages, from the first up to but not including the second.
     pub interval: [i32; 2],
-    /// Length of a message in bytes, with the same bounds.
+    /// Length of a message in bytes, from the first number up to but not including the second.
     pub size: [i32; 2],
     /// Range of senders, excluding the end.
     pub from: [i32; 2],

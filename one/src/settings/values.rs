@@ -32,7 +32,7 @@ pub struct Values {
 /// Value of a key, with its place.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Full key, with the namespace it was found in.
+    /// Full key, with the namespace in which it was found.
     pub key: String,
     /// Text of the value for this run.
     pub text: String,
@@ -132,7 +132,7 @@ impl Values {
     /// Value of a required key.
     ///
     /// # Errors
-    /// Fails if no namespace has it.
+    /// Fails if no namespace has the key.
     pub fn need(&self, spaces: &[&str], key: &str) -> Result<Value, Mistake> {
         self.find(spaces, key).ok_or_else(|| {
             let first = spaces.last().copied().unwrap_or_default();
@@ -225,7 +225,7 @@ impl Value {
     /// Parses a number with an optional suffix.
     ///
     /// # Errors
-    /// Fails if it is no finite number.
+    /// Fails if the text is no finite number.
     pub fn number(&self) -> Result<f64, Mistake> {
         self.number_of(&self.text)
     }

@@ -37,9 +37,9 @@ pub struct ControlGroup {
 /// Resource usage of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUsage {
-    /// Processor time of its processes in user mode.
+    /// Processor time of the group's processes in user mode.
     pub cpu_user: Duration,
-    /// Processor time of its processes in the kernel.
+    /// Processor time of the group's processes in the kernel.
     pub cpu_system: Duration,
     /// Memory charged now, including the page cache, bytes.
     pub memory: Option<u64>,
@@ -149,7 +149,7 @@ impl ControlGroup {
     /// parent's other programs.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the group cannot be made.
     pub fn child(&self, name: &str, quota: bool) -> io::Result<ControlGroup> {
         let (needs, one_for_both) = (self.needs, self.one_for_both);
         let mut group = ControlGroup { parts: Vec::new(), needs, one_for_both, peak: None };

@@ -46,7 +46,7 @@ impl Controller {
 /// A mounted hierarchy: its root, and this process's group in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Where it is mounted.
+    /// Path at which the hierarchy is mounted.
     pub mount: PathBuf,
     /// Directory of this process's group.
     pub own: PathBuf,

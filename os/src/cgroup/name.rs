@@ -8,9 +8,9 @@ use std::str::FromStr;
 /// Name of a run's groups, `farlink-PID-START`. Process IDs are reused; with the start time the name is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupName {
-    /// Process that made the groups, as it sees itself.
+    /// Process that made the groups, by its ID in its own PID namespace.
     pub process: u32,
-    /// Its start in kernel ticks since the machine's start.
+    /// Start of that process, in kernel ticks since the machine's start.
     pub start: u64,
 }
 

@@ -13,7 +13,7 @@ pub const MARK: &str = "FARLINK_GROUP";
 /// Most directories, and most levels, searched below a mount.
 const DIRECTORIES: usize = 20_000;
 const DEPTH: usize = 10;
-/// How long processes may take to end, and groups to empty.
+/// Time for processes to end and for groups to become empty.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Result of [`sweep`].
@@ -25,8 +25,8 @@ pub struct Swept {
     pub left: Vec<PathBuf>,
 }
 
-/// Removes the groups of all processes that are gone, wherever in the hierarchies they are. Nothing in a container,
-/// which cannot tell.
+/// Removes the groups whose process is gone, wherever in the hierarchies they are. Does nothing in a container, where
+/// living processes may be out of sight.
 pub fn sweep(hierarchies: &Hierarchies) -> Swept {
     if !sees_all_processes() {
         return Swept::default();

@@ -44,13 +44,13 @@ impl PacketRing {
             return Err(context(io::Error::last_os_error(), "mapping the receive ring"));
         }
         let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // A forked child has it too: the emulator is one.
+        // Not excluded from forks: the emulator, which reads the ring, runs in a forked process.
         Ok(PacketRing { start, blocks, next: 0 })
     }
 
     /// Takes the frames of the next block, if the kernel has finished one: calls `each` with virtio-net header and
     /// frame, and with the monotonic time, ns, at which the other end sent it. Returns the number of frames, and how
-    /// many of them were longer than the kernel kept.
+    /// many of them were longer than the kernel kept; `each` does not get these. `None` if no block is finished.
     pub fn take(&mut self, mut each: impl FnMut(&[u8], u64)) -> Option<(usize, usize)> {
         // SAFETY: `next` is below `blocks`, so the block is inside the mapping.
         let block = unsafe { self.start.add(self.next * BLOCK) };

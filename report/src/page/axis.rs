@@ -2,7 +2,7 @@
 
 use crate::format::{Quantity, Scale};
 
-/// One axis, from 0 or `from` to `to`.
+/// Axis from `from` to `to`.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub from: f64,

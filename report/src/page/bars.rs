@@ -10,7 +10,8 @@ pub struct BarGroup {
     pub values: Vec<(&'static str, Option<f64>)>,
 }
 
-/// Draws the groups below each other. In narrow charts the labels stand above their bars.
+/// Draws the groups below each other. In narrow charts the labels stand above their bars. `most` is the value of a bar
+/// of full length, by default the largest.
 pub fn draw(label: &str, groups: &[BarGroup], quantity: Quantity, most: Option<f64>, width: f64) -> String {
     let narrow = width < 600.0;
     let runs = groups.iter().map(|g| g.values.len()).max().unwrap_or(0).max(1);

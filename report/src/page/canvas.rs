@@ -8,7 +8,7 @@ pub trait Canvas {
     fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), radius: f64, tip: &str);
     /// Draws a text; `anchor` is start, middle or end.
     fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str);
-    /// Draws a path through points, or as steps: each value holds until the next point.
+    /// Draws a line through points; with `steps`, each `y` holds until the `x` of the next point.
     fn path(&mut self, class: &str, points: &[(f64, f64)], steps: bool, tip: &str);
     fn circle(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str);
 }

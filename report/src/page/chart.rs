@@ -36,8 +36,8 @@ pub struct Chart<'a> {
 }
 
 impl ChartLine {
-    /// Value at `x`: of the last point before it for steps, interpolated otherwise. `None` before the first point and,
-    /// for a line without steps, behind the last.
+    /// Value at `x`: for steps that of the last point up to `x`, otherwise interpolated. `None` before the first point
+    /// and, for a line without steps, behind the last.
     pub fn at(&self, x: f64) -> Option<f64> {
         let after = self.points.partition_point(|p| p.0 <= x);
         let before = self.points.get(after.checked_sub(1)?)?;
@@ -106,8 +106,8 @@ impl Chart<'_> {
     }
 }
 
-/// Empirical distribution function of sorted values: pairs of a value and the fraction of `total` at or below it, at
-/// most 400 points.
+/// Empirical distribution function of sorted values: pairs of a value and the fraction of `total` at or below it,
+/// thinned to about 400 points.
 pub fn ecdf(sorted: &[f64], total: usize) -> Vec<(f64, f64)> {
     if sorted.is_empty() || total == 0 {
         return Vec::new();
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn distribution_ends_at_delivered_share() {
         assert_eq!(ecdf(&[1.0, 2.0], 4), [(1.0, 0.0), (1.0, 0.25), (2.0, 0.5)]);
-        // Far more values than the 400 points that the curve may have.
+        // Far more values than the 400 to which the curve is thinned; the start point comes on top.
         let many: Vec<f64> = (0..100_000).map(f64::from).collect();
         let points = ecdf(&many, 100_000);
         assert!(points.len() <= 402 && points.last() == Some(&(99_999.0, 1.0)));

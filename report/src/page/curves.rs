@@ -11,9 +11,9 @@ use std::fmt::Write;
 
 // Nodes whose store never holds more than this fraction of the fullest one are not drawn.
 const FLAT: f64 = 0.05;
-// Most nodes whose store is drawn: the fullest.
+// Most stores drawn; the fullest are chosen.
 const STORES: usize = 50;
-// Up to this number, nodes that are not drawn are named.
+// Up to this number, nodes that are not drawn are listed by name.
 const NAMED: usize = 20;
 // Most traffic flows that get a chart of their own.
 const FLOWS: usize = 12;
@@ -40,7 +40,7 @@ fn chart<'a>(out: &mut String, draw: impl Fn(f64) -> Chart<'a>) {
     out.push_str("</tbody></table></div></details>");
 }
 
-/// Nodes with the most bytes each stored.
+/// Names of nodes, each with the most bytes that its store held.
 type StorePeaks<'a> = Vec<(&'a str, f64)>;
 
 /// Splits the stores into those drawn and the rest; both keep their order.
@@ -84,7 +84,7 @@ impl ReportPage<'_> {
         Axis::exact(Quantity::Seconds, 0.0, self.span, ticks(width))
     }
 
-    /// One line per run that has points.
+    /// Builds one line for each run for which `points` returns any.
     fn lines(&self, steps: bool, filled: bool, points: impl Fn(&RunData) -> Option<Points>) -> Vec<ChartLine> {
         let line = |(i, run): (usize, &RunData)| {
             let points = points(run)?;
@@ -142,7 +142,7 @@ impl ReportPage<'_> {
         close(out);
     }
 
-    /// All nodes whose store was sampled, in order, with the most bytes stored at each.
+    /// All nodes whose store was sampled, in order of first appearance, with the most bytes stored at each.
     fn stores(&self) -> StorePeaks<'_> {
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut stores = StorePeaks::new();

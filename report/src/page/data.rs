@@ -35,7 +35,7 @@ pub struct RunData {
     pub stored: Vec<(String, Points)>,
     /// Latencies of delivered bundles in seconds, sorted.
     pub latencies: Vec<f64>,
-    /// Data of each traffic flow, in the order of the scenario; empty if there is only one.
+    /// Data of each traffic flow, in order of the flows' first bundles; empty if there is only one.
     pub flows: Vec<FlowData>,
     /// Number of answered pings.
     pub round_trips: usize,
@@ -43,7 +43,7 @@ pub struct RunData {
     pub nagle: Option<NagleReport>,
     /// Mean time of delivered bundles in each step of their path.
     pub steps: Vec<PathStep>,
-    /// Movements of the nodes, if nodes have positions.
+    /// Data of the animated map, if nodes have positions.
     pub map: Option<Play>,
     pub links: Vec<LinkRow>,
     pub processes: Vec<ProcessRow>,
@@ -89,12 +89,12 @@ fn sorted_latencies<'a>(bundles: impl Iterator<Item = &'a BundleRow>) -> Vec<f64
 pub struct PathStep {
     /// Label such as `at onboard` or `from onboard to ground`.
     pub label: String,
-    /// Mean over all delivered bundles, in seconds; the steps of a run add up to its mean latency.
+    /// Mean over the delivered bundles that were followed, in seconds; the steps of a run add up to their mean latency.
     pub mean_s: f64,
 }
 
 impl RunData {
-    /// Reads the data of a run; `span_s` is the time axis shared with the other run.
+    /// Reads the data of a run; `span_s` is the length of the time axis, which two runs share.
     pub fn read(run: &RunReader, span_s: f64) -> Result<RunData> {
         let manifest = run.manifest().clone();
         let bundles = run.bundles()?;
@@ -156,7 +156,7 @@ fn stored(run: &RunReader, manifest: &Manifest) -> Result<Vec<(String, Points)>>
     Ok(ordered)
 }
 
-/// Reduces a line to [`POINTS`] points: the largest of each group, because peaks matter for a store.
+/// Reduces a line to at most [`POINTS`] points: the largest of each group, because peaks matter for a store.
 fn thin(line: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let group = line.len().div_ceil(POINTS).max(1);
     let largest = |group: &[(f64, f64)]| group.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -226,7 +226,8 @@ fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<PathStep>> {
     Ok(steps)
 }
 
-/// Labels and seconds of the steps of one bundle, from creation to first delivery.
+/// Labels and seconds of the steps of one bundle, from creation to first delivery. `None` if it was not delivered, or
+/// if the events do not begin with its creation.
 fn way(mut marks: Vec<(u64, Mark, Text)>) -> Option<Vec<(String, f64)>> {
     marks.sort();
     let end = marks.iter().position(|(_, mark, _)| *mark == Mark::Delivered)?;

@@ -30,8 +30,8 @@ fn finding(level: Severity, text: impl Into<String>) -> Finding {
     Finding { level, text: text.into() }
 }
 
-// Thresholds above which a number is marked as a remark. Only the world, which knows the delays of
-// its links, can judge whether a run is spoilt: its disturbances alone are marked as bad.
+// Thresholds above which a number is marked as a note. Only disturbances are marked as bad: they come from the world,
+// which knows the delays of its links and can judge whether a run is spoilt.
 // Fraction of time in which some task waited.
 const WAITING: f64 = 0.5;
 // Fraction of processor time taken by other virtual machines.

@@ -30,8 +30,7 @@ use std::fmt::Write;
 use std::path::Path;
 pub use svg::escape;
 
-// Start of every report, and the text before the version that made it; together they identify a
-// report.
+// Start of every report, and the text before the version of farlink that wrote it; together they identify a report.
 const START: &str = "<!doctype html>";
 const MADE_BY: &str = "<footer><p>Made by farlink ";
 

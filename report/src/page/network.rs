@@ -8,7 +8,8 @@ use std::fmt::Write;
 // Most links, and most nodes, that are labelled; beyond, only shapes are drawn.
 const LABELLED: usize = 16;
 
-/// Positions of nodes, 0 to 1 along and across: as given, or in columns by hop distance from the first node.
+/// Positions of nodes, 0 to 1 along and across: as given if every node has one, else in columns by hop distance from
+/// the first node.
 fn positions(topology: &Topology) -> Vec<(f64, f64)> {
     if topology.nodes.iter().all(|n| n.position.is_some()) {
         return topology.nodes.iter().filter_map(|n| n.position).collect();
@@ -66,7 +67,7 @@ fn positions(topology: &Topology) -> Vec<(f64, f64)> {
     places
 }
 
-/// Properties of a direction, with rate and delay from the contact plan where all contacts agree.
+/// Properties of a link in one direction, with rate and delay from the contact plan where all its contacts agree.
 fn planned(topology: &Topology, link: &LinkFacts, from: &str) -> DirectionFacts {
     let mut facts = if from == link.from { link.forward.clone() } else { link.reverse.clone() };
     let mut mine = topology.contacts.iter().filter(|c| c.link == link.name && c.from == from);

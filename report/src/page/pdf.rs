@@ -129,7 +129,6 @@ impl Pdf {
             "<< /Type /Catalog /Pages 2 0 R >>".to_string(),
             "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_string(),
             format!(
-                // Each entry of the cross-reference table takes 20 bytes (ISO 32000-1, 7.5.4).
                 "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {wide:.2} {high:.2}] /Contents 4 0 R \
                  /Resources << /Font << /F1 5 0 R /F2 6 0 R >> >> >>"
             ),
@@ -140,6 +139,7 @@ impl Pdf {
         ];
         let mut out = String::from("%PDF-1.4\n");
         let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
+        // Each entry of the cross-reference table takes 20 bytes (ISO 32000-1, 7.5.4).
         for (place, object) in objects.iter().enumerate() {
             let _ = writeln!(table, "{:010} 00000 n ", out.len());
             let _ = write!(out, "{} 0 obj\n{object}\nendobj\n", place + 1);

@@ -68,7 +68,8 @@ pub struct Plot {
     pub y_title: String,
     /// Kind of quantity of the vertical axis.
     pub quantity: Quantity,
-    /// Least end of the vertical axis, so that several figures can share one.
+    /// Value that the vertical axis must reach, so that several figures can share one axis; by default the largest of
+    /// the figure.
     pub most: Option<f64>,
     /// Series, the first at the back.
     pub series: Vec<Series>,
@@ -88,8 +89,8 @@ pub struct ReferenceLine {
 }
 
 impl Plot {
-    /// Largest value including its interval. Of a wide interval only a quarter of the value counts, so that bars do not
-    /// vanish below it.
+    /// Largest value with its interval, those of the paper included. At most a quarter of the mean counts of an
+    /// interval, so that a wide one does not flatten the bars.
     pub fn largest(&self) -> f64 {
         let end = |e: &Estimate| e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0);
         let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(end);

@@ -49,7 +49,7 @@ fn row(out: &mut String, phase: &str, relay: &RetentionFacts) {
     out.push_str("</tr>");
 }
 
-/// How many bundles were found, and what was not.
+/// Describes how many bundles were found, and why others were not.
 fn bundles(relay: &RetentionFacts) -> String {
     let count = |value: u64| Quantity::Count.text(value as f64);
     let mut text = count(relay.bundles);

@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Widths in which each figure is drawn; the style sheet shows the one that fits.
 pub const WIDE: f64 = 1030.0;
 const NARROW: f64 = 348.0;
-// Most key figures of single traffic flows that stand in the main table.
+// Most key figures of single traffic flows in the main table; if there are more, they get a table of their own.
 const FLOW_ROWS: usize = 12;
 
 /// Data shared by all sections.
@@ -73,7 +73,7 @@ fn list(out: &mut String, findings: &[Finding]) {
             Severity::Bad => "bad",
         };
         let mut text = finding.text.chars();
-        // Findings may follow the label of a run, so they are written in lower case.
+        // Findings begin in lower case, because the label of a run may precede them.
         let text: String = text.next().into_iter().flat_map(char::to_uppercase).chain(text).collect();
         let _ = write!(out, "<li class=\"{class}\">{}</li>", escape(&unbroken(&text)));
     }
@@ -101,8 +101,8 @@ impl ReportPage<'_> {
         topology.links.iter().filter(|l| topology.scheduled(l, self.span)).map(|l| l.name.as_str())
     }
 
-    /// Intervals in which either direction of the scheduled link is up, and its name. Empty if several links are
-    /// scheduled, because a common background would be ambiguous.
+    /// Intervals in which either direction of the scheduled link is up, and its name. Empty unless exactly one link is
+    /// scheduled, because a common background would be ambiguous, and for more than 100 intervals.
     pub fn shades(&self) -> (Vec<(f64, f64, String)>, Option<String>) {
         let topology = &self.runs[0].manifest.topology;
         let scheduled: Vec<&str> = self.scheduled().collect();

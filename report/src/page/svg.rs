@@ -62,7 +62,7 @@ impl Svg {
         let text = escape(text);
         let _ = write!(self.body, r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#);
     }
-    /// Draws a path through points, or as steps: each value holds until the next point.
+    /// Draws a line through points; with `steps`, each `y` holds until the `x` of the next point.
     pub fn path(&mut self, class: &str, points: &[(f64, f64)], steps: bool, tip: &str) {
         let mut d = String::new();
         for (i, (x, y)) in points.iter().enumerate() {

@@ -82,7 +82,7 @@ pub struct Flavour {
     pub world: RunWorld,
     pub seed: u64,
     pub bundles: u64,
-    /// Most seconds of random delay added to each step.
+    /// Largest random delay added to each step, in seconds.
     pub noise: f64,
     /// Text appended to the name of the scenario and of its first node.
     pub suffix: &'static str,

@@ -33,7 +33,7 @@ pub struct Meeting {
 /// Other events of the ONE simulator, which are skipped.
 const OTHERS: &[&str] = &["C", "S", "DE", "A", "DR", "R", "D"];
 
-/// Reads encounters, in the order in which they end; those without an end come last.
+/// Reads encounters, in the order of the lines that end them; those without an end come last.
 ///
 /// # Errors
 /// The first line that is neither an event nor a row of a table.
@@ -91,7 +91,7 @@ fn strange(line: usize) -> Mistake {
     Mistake::new(line, "expected `time CONN node node up`, `... down`, or `node node start end` in seconds")
 }
 
-/// Number in a file's name of a node: 17 for `17` and for `p17`.
+/// Number in the name of a node in a file: 17 for `17` and for `p17`; `None` for other names.
 pub fn number_of(id: &str) -> Option<u64> {
     id.trim_start_matches(|c: char| c.is_alphabetic()).parse().ok()
 }

@@ -23,13 +23,13 @@ use wkt::Streets;
 /// A named movement model with its nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mobility {
-    /// Its name in this file.
+    /// Name in the scenario file.
     pub name: String,
     /// Model of the movement, with its parameters.
     pub model: Model,
     /// Seed of the movements alone; `None`: the scenario's.
     pub seed: Option<u64>,
-    /// Indices in [`crate::Scenario::nodes`] of the nodes that move so, in their order.
+    /// Indices in [`crate::Scenario::nodes`] of the nodes that follow this model, in their order.
     pub nodes: Vec<usize>,
 }
 
@@ -64,9 +64,9 @@ pub enum Model {
     },
     /// Recorded positions: the n-th node follows the n-th track.
     Trace(Vec<Track>),
-    /// Around the Earth: the n-th node is the n-th satellite, plane by plane.
+    /// Orbits around the Earth: the n-th node is the n-th satellite, plane by plane.
     Orbit(Walker),
-    /// On the ground, turning with the Earth: the n-th node is at the n-th place.
+    /// Places on the ground, turning with the Earth: the n-th node is at the n-th place.
     Ground(Vec<Site>),
 }
 
@@ -117,13 +117,13 @@ pub struct Radio {
     pub reach: Reach,
     /// Rate of each direction of a link; `None`: without a limit.
     pub rate: Option<DataRate>,
-    /// One-way delay; `None`: that of light over the range.
+    /// One-way delay; `None`: the default of [`Radio::one_way_delay`].
     pub delay: Option<Duration>,
     /// Packet losses; bundles are lost only over layers that do not retransmit.
     pub loss: Loss,
     /// The convergence layer that its links stand for.
     pub layer: Layer,
-    /// Sharing among its nodes.
+    /// Rules by which its nodes share the radio.
     pub sharing: Sharing,
     /// Indices in [`crate::Scenario::nodes`] of the nodes that have it, in their order.
     pub nodes: Vec<usize>,
@@ -140,9 +140,9 @@ pub struct Sharing {
     pub delay_mode: DelayMode,
     /// Whether summaries between neighbours take no time of the radio.
     pub metadata_free: bool,
-    /// Transfers end at multiples of this from the start of the run; zero: when their last bit leaves.
+    /// Transfers end at multiples of this time from the start of the run; zero: as soon as they are complete.
     pub quantum: Duration,
-    /// Most links of a node at once; `None`: one with each node it reaches.
+    /// Most links of a node at once; `None`: one with each node that it reaches.
     pub beams: Option<u32>,
 }
 
@@ -189,7 +189,8 @@ pub enum Reach {
 }
 
 impl Radio {
-    /// One-way delay of its links.
+    /// One-way delay of the radio's links. Unless the scenario gives one, that of light over the range; zero for
+    /// recorded contacts, and for lines of sight, where each contact has its own.
     pub fn one_way_delay(&self) -> Duration {
         /// Speed of light in a vacuum, m/s.
         const LIGHT: f64 = 299_792_458.0;
@@ -241,7 +242,7 @@ pub struct Group {
     pub nodes: Range<usize>,
 }
 
-/// Reads a file that a key names; returns its name and text.
+/// Reads a file that a key names; returns its name and text. A file that cannot be read is reported.
 pub(crate) fn read(
     reader: &farlink_config::Reader<'_>,
     key: &str,

@@ -14,7 +14,7 @@ pub struct Track {
     pub fixes: Vec<(f64, Point)>,
 }
 
-/// Reads tracks: by number if all names are numbers, else in the order of the file.
+/// Reads tracks: by number if all names are numbers, else in the order of their first lines.
 ///
 /// # Errors
 /// The first line that is no position, or goes back in time.
@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Result<Vec<Track>, Mistake> {
         }
         fixes.push((time, [x - least[1], y - least[2]]));
     }
-    // Numbered nodes go to the group's nodes in order, whatever the order of their first positions.
+    // If all names are numbers, tracks go to the group's nodes in numeric order, not in the order of first appearance.
     if tracks.iter().all(|track| track.id.parse::<u64>().is_ok()) {
         tracks.sort_by_key(|track| track.id.parse::<u64>().unwrap_or(u64::MAX));
     }

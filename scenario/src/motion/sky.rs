@@ -14,7 +14,7 @@ pub struct Walker {
     pub inclination: f64,
     /// Altitude above the equatorial radius.
     pub altitude: f64,
-    /// Phase of a plane ahead of the one before, in turns divided by the number of satellites.
+    /// Phase by which each plane is ahead of the previous one, in turns divided by the number of all satellites.
     pub phasing: u32,
     /// Whether ascending nodes spread over half of the equator instead of all of it.
     pub star: bool,
@@ -114,7 +114,7 @@ fn site(input: Input<'_, '_>) -> Result<Site, String> {
         return Err(format!("expected latitude, longitude and perhaps altitude, found {} entries", items.len()));
     }
     let height = text(2)?;
-    // Lengths are not negative, and places such as the Dead Sea lie below the ellipsoid.
+    // Lengths are never negative, but places such as the Dead Sea lie below the ellipsoid.
     let (below, height) = height.trim().strip_prefix('-').map_or((1.0, height), |rest| (-1.0, rest));
     let altitude = below * super::quantities::length(height)?;
     if altitude.abs() > 1e5 {

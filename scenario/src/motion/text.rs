@@ -17,7 +17,7 @@ impl Mistake {
     }
 }
 
-/// Lines of a table of words with their numbers; without comments, empty ones left out.
+/// Words of each line, with the line's number from 1; comments and empty lines are left out.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, words(line))).filter(|(_, words)| !words.is_empty())
 }
@@ -27,7 +27,7 @@ fn words(line: &str) -> Vec<&str> {
     told.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()).collect()
 }
 
-/// A finite number of at most 1e12, so that sums and products stay finite and exact enough.
+/// Parses a finite number of at most 1e12, so that sums and products stay finite and exact enough; `None` for others.
 pub(crate) fn number(word: &str) -> Option<f64> {
     word.parse::<f64>().ok().filter(|number| number.abs() <= 1e12)
 }

@@ -14,7 +14,7 @@ pub struct Streets {
 }
 
 impl Streets {
-    /// Number of parts of the map that no street joins.
+    /// Number of separate parts of the map, between which no street leads.
     pub fn parts(&self) -> usize {
         // Union-find over the points.
         let mut joined: Vec<u32> = (0..self.points.len() as u32).collect();
@@ -49,7 +49,7 @@ pub fn parse(text: &str) -> Result<Streets, Mistake> {
         let many = match word.to_ascii_uppercase().as_str() {
             "LINESTRING" => false,
             "MULTILINESTRING" => true,
-            // Between geometries, as some programs write them.
+            // Some programs write separators between geometries.
             "," | ";" => continue,
             _ => return Err(words.mistake(word, "LINESTRING or MULTILINESTRING")),
         };

@@ -44,8 +44,8 @@ pub struct Kinetic {
 }
 
 impl Kinetic {
-    /// Makes the contacts of the nodes with a radio of this range in metres, each with its index in the scenario and
-    /// its mobility. Cells are as wide as the range, or wider if there are few nodes.
+    /// Creates the contacts of nodes that share radio number `radio`, with a range in metres. `nodes`: each node's
+    /// index in the scenario, and its mobility. Cells are as wide as the range, or wider if there are few nodes.
     pub fn new(radio: u16, range: f64, nodes: Vec<(u32, Box<dyn Mobility>)>) -> Kinetic {
         Kinetic::with_cells(radio, range, nodes, 0.0)
     }

@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// memory.
 const PAIRS_MAX: usize = 2_000_000;
 const PASSES_MAX: usize = 4_000_000;
-/// Evaluations granted to every pair besides one a second: most orbits need one in some minutes, but two nodes that
-/// stay at the very limit need one each millisecond.
+/// Evaluations of the line of sight granted to each pair, in addition to one per second of the run. Most orbits need
+/// one in some minutes, but two nodes at the very edge of visibility need one each millisecond.
 const LOOKS_MIN: i64 = 200_000;
 const ON_EDGE: &str = "two nodes stay at the very edge of what a range, a mask or a clearance allows";
 /// Rate in the plan for a radio without a limit, as for an unlimited link.
@@ -49,7 +49,7 @@ pub struct Ephemeris {
     sky: Sky,
     /// Trajectories by node index.
     places: Vec<Option<Trajectory>>,
-    /// Passes by radio and pair.
+    /// All passes, sorted by radio and pair.
     passes: Vec<Pass>,
 }
 
@@ -87,7 +87,7 @@ impl Ephemeris {
         Ok(Some(Arc::new(ephemeris)))
     }
 
-    /// All passes, by radio and pair; those of a pair in time order.
+    /// All passes, sorted by radio and pair; those of a pair in time order.
     pub fn passes(&self) -> &[Pass] {
         &self.passes
     }
@@ -104,7 +104,7 @@ impl Ephemeris {
         )
     }
 
-    /// Light time between two nodes at a given time.
+    /// Light time between two nodes at a given time; zero if a node has no position.
     pub fn light(&self, nodes: [u32; 2], at: Instant) -> Duration {
         let time = i64::try_from(at.0).unwrap_or(i64::MAX);
         let place = |node: u32| self.places.get(node as usize)?.as_ref()?.state(&self.sky, time).ok();

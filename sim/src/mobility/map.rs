@@ -100,7 +100,7 @@ pub struct OnMap {
     /// Shortest and longest pause between two ways, seconds.
     pause: [f64; 2],
     random: Rng,
-    /// Point where it is, or to which it moves.
+    /// Point at which the node is, or to which it moves.
     here: u32,
     /// Rest of the way, the next point last.
     way: Vec<u32>,

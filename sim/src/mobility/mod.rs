@@ -50,7 +50,7 @@ impl Leg {
         let velocity = [(to[0] - from[0]) / seconds, (to[1] - from[1]) / seconds];
         Leg { start, end: start + seconds, from, velocity }
     }
-    /// Makes the way that takes from one time to another.
+    /// Makes the straight way between two positions from `start` to `end`.
     pub fn between(from: Point, to: Point, start: f64, end: f64) -> Leg {
         let seconds = end - start;
         if seconds > 0.0 && seconds < f64::MAX {
@@ -87,7 +87,7 @@ pub trait Mobility: Send {
 /// Largest number of consecutive legs of no duration; then the node pauses for a second, so that time advances.
 const HASTE: u32 = 1000;
 
-/// Next leg of a node that takes time.
+/// Next leg of positive duration.
 pub fn advance(motion: &mut dyn Mobility, leg: &Leg) -> Leg {
     let mut last = *leg;
     for _ in 0..HASTE {

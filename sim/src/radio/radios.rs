@@ -27,9 +27,9 @@ pub struct RadioOutcome {
     pub name: String,
     /// Number of contacts that became links.
     pub contacts: u64,
-    /// Total duration of these links, until they or the run ended.
+    /// Total duration of the radio's links, until they or the run ended.
     pub up: Duration,
-    /// Counters of all its links, both ways.
+    /// Counters of all links of the radio, both ways.
     pub counted: Statistics,
     /// Bundles that receivers refused before the first byte.
     pub refused: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Radios {
     pub transfers: Transfers,
     /// Number of cables, whose indices precede those of radio links.
     pub cables: usize,
-    /// End whose turn it is, while it is asked for a bundle.
+    /// End whose turn it is, while its node is asked for a bundle.
     pub asked: Option<End>,
     /// Bundle that the asked end offers.
     pub offered: Option<Offered>,
@@ -199,7 +199,7 @@ impl Radios {
         }
         Some(transfer)
     }
-    /// Frees the radios of a transfer that began then.
+    /// Frees the radios of a transfer that began at `began`, and counts the time since as busy.
     pub fn free(&mut self, now: Instant, end: End, began: Instant) {
         self.kind_of(end.0).outcome.counted.busy += now.since(began);
         self.table.release(end);

@@ -13,13 +13,13 @@ const RADIO: u64 = 1 << 63;
 pub enum Stage {
     /// The receiver is asked whether it would accept the bundle.
     Asking,
-    /// The receiver refused it in advance.
+    /// The receiver refused the bundle in advance.
     Refused(Refusal),
     /// The bundle is being sent.
     Sending,
     /// The last bit left and is on its way.
     Flying,
-    /// The receiver has it and must give its verdict.
+    /// The receiver has the bundle and must give its verdict.
     There,
     /// The verdict is on its way back.
     Judged(Result<(), Refusal>),

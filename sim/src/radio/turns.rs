@@ -1,8 +1,8 @@
 //! Medium access of shared radios: turns.
 //!
-//! A node has a seat for each of its radios, and a link for each node in contact by one. An end of a link that may have
-//! something to send requests a turn and gets it once both ends are free. No end is polled twice in vain: it requests a
-//! turn when it has something to send, and is not asked before.
+//! A node has a seat for each of its radios, and at the seat a link for each node in contact. An end of a link that may
+//! have something to send requests a turn and gets it once both ends are free. An end that had nothing to send is not
+//! asked again before its next request.
 
 use farlink_base::Rng;
 use farlink_scenario::motion::{TurnOrder, Turns};
@@ -33,13 +33,13 @@ struct Seat {
 
 #[derive(Clone, Copy, Default)]
 struct TurnSide {
-    /// Whether it may have something to send.
+    /// Whether the end may have something to send.
     waits: bool,
-    /// Whether it is queued for a turn.
+    /// Whether the end is queued for a turn.
     called: bool,
-    /// Whether it sends, if ends do not exclude each other.
+    /// Whether the end sends, if ends do not exclude each other.
     busy: bool,
-    /// Number of its last turn.
+    /// Number of the end's last turn.
     last: u64,
 }
 
@@ -48,7 +48,7 @@ struct TurnLink {
     radio: u16,
     seats: [u32; 2],
     sides: [TurnSide; 2],
-    /// Number of links created before it.
+    /// Number of links created before this one.
     met: u64,
     /// Whether both seats have a beam for it.
     joined: bool,
@@ -121,7 +121,7 @@ impl Table {
     pub fn links_of(&self, seat: u32) -> &[u32] {
         &self.seats[seat as usize].links
     }
-    /// True if the nodes of a link have a beam for each other.
+    /// Whether the nodes of a link have a beam for each other.
     #[cfg(test)]
     pub fn is_joined(&self, place: u32) -> bool {
         self.links[place as usize].joined

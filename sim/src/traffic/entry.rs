@@ -85,7 +85,7 @@ pub(super) struct Entry {
     lost: u64,
     /// Smallest free space that one of the refused bundles needs; 0 if space is not the criterion.
     needs: u64,
-    /// Time at which it began to wait for space; it would retry then and every [`RETRY`] after.
+    /// Time from which the sender waits for space; its retries stay at this time plus multiples of [`RETRY`].
     asking_since: Option<Instant>,
     /// Offsets of bundles that arrived.
     arrived: BTreeSet<u64>,
@@ -136,7 +136,7 @@ impl Entry {
         })
     }
 
-    /// Whether the window allows another bundle besides `besides`.
+    /// Whether the window allows one more bundle, with `besides` others counted as unanswered.
     pub fn window_open(&self, besides: usize) -> bool {
         let window = if self.traffic.window > 0 { self.traffic.window } else { SEND_WINDOW };
         self.open.len() + besides < window as usize

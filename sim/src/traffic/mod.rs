@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Low bits of a request number, which hold the index of the traffic entry.
 const ENTRY_BITS: u32 = 24;
-/// Deliveries that a receiver accepts at once.
+/// Window of a receiver: greatest number of deliveries that await its answer.
 const WINDOW: u32 = 64;
 
 /// Inputs for nodes: (node, input).
@@ -29,7 +29,7 @@ type Todo = VecDeque<(usize, Input)>;
 /// Applications of all nodes.
 pub(crate) struct Applications {
     entries: Vec<Entry>,
-    /// Entry that sends from an endpoint.
+    /// Index of the entry that sends from each endpoint.
     by_source: HashMap<EndpointId, usize>,
     /// Number of leading entries that are complete.
     complete: usize,
@@ -107,7 +107,8 @@ impl Applications {
     pub fn waits(&self, node: usize) -> bool {
         !self.waiting[node].is_empty()
     }
-    /// Retries the waiting senders of a node that may have more free space.
+    /// Retries the waiting senders of a node whose free space may have grown. `room` is that space; `None` if space is
+    /// not the only criterion.
     pub fn look(&mut self, now: Instant, node: usize, room: Option<u64>, queue: &mut Queue) {
         let entries = &mut self.entries;
         self.waiting[node].retain(|&index| {
@@ -119,8 +120,8 @@ impl Applications {
         });
     }
 
-    /// Handles the wake-up of an entry: sends as much as it may and schedules the next. `room` is the node's free
-    /// space, if that is the only criterion.
+    /// Handles the wake-up of an entry: sends as much as it may and schedules its next wake-up. `room` is the node's
+    /// free space; `None` if space is not the only criterion.
     pub fn tick(&mut self, now: Instant, index: usize, room: Option<u64>, queue: &mut Queue, todo: &mut Todo) {
         let entry = &mut self.entries[index];
         entry.woke();
@@ -420,7 +421,7 @@ mod tests {
             joined.append(payload.slice(start, rest));
             entry.arrive(Instant(2), &joined, true);
         }
-        // Bundles without content cannot be distinguished.
+        // Empty payloads carry nothing to recognize a repetition by, so each counts as another delivery.
         let empty = sent.iter().filter(|payload| payload.is_empty()).count() as u64;
         assert_eq!((entry.outcome.damaged, entry.outcome.delivered), (0, 50 + empty));
         let mut wrong = sent.iter().find(|payload| !payload.is_empty()).unwrap().to_bytes().unwrap().to_vec();

@@ -97,7 +97,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    /// Hello of a node that costs no transfer, replaced by a lie if the node lies.
+    /// Content of a hello that a node sends without a transfer; a lie replaces it if the node is Byzantine.
     pub(super) fn outgoing_hello(&self, node: usize, content: Vec<u8>) -> Vec<u8> {
         let byzantine = self.faults.as_ref().and_then(|faults| faults.byzantine(node));
         byzantine.and_then(|byzantine| byzantine.hello(&content)).unwrap_or(content)

@@ -51,7 +51,7 @@ struct Life {
     /// Number of copies and fragments held by nodes.
     held: u32,
     delivered: Option<Instant>,
-    /// Whether no node has to hold it any more.
+    /// Whether no node has to hold the bundle any more.
     excused: bool,
 }
 
@@ -60,7 +60,7 @@ struct Life {
 struct Copy {
     id: Id,
     accepted: bool,
-    /// Whether it was reassembled: its fragments have the records on disk.
+    /// Whether the bundle was reassembled: its fragments have the records on disk.
     joined: bool,
     /// Identity, including that of a fragment.
     key: BundleKey,
@@ -84,7 +84,7 @@ struct WatchedNode {
     copies_made: bool,
     /// Bundles on the disk of a node that is down, until it reports their recovery.
     asleep: BTreeMap<Id, u32>,
-    /// Bundles that it deleted from its disk, with the time, until they arrive again.
+    /// Bundles that the node deleted from its disk, with the time, until they arrive again.
     gone: HashMap<BundleKey, Instant>,
     /// Time of the last kill, and of the last start.
     killed: Option<Instant>,

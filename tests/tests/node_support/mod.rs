@@ -27,7 +27,7 @@ pub fn run(arguments: &[&str]) -> Output {
     Command::new(farlink()).args(arguments).output().expect("farlink runs")
 }
 
-/// A port free for TCP and UDP, each only once.
+/// A port free for TCP and UDP; each call returns another one.
 pub fn port() -> u16 {
     harness::free_port().expect("a free port")
 }
@@ -67,11 +67,12 @@ impl Pair {
     pub fn start(&self, number: usize, more: &str) -> Node {
         self.start_as(number, &format!("\"ipn:{number}.0\""), more)
     }
-    /// The same, with these node IDs.
+    /// Starts node 1 or 2 with these node IDs; `more` is added to its file.
     pub fn start_as(&self, number: usize, ids: &str, more: &str) -> Node {
         self.start_with(number, ids, "", more)
     }
-    /// The same, with these keys at the top of its file.
+    /// Starts node 1 or 2 with these node IDs; `top` holds keys before the first table of its file, and `more` is added
+    /// at the end.
     pub fn start_with(&self, number: usize, ids: &str, top: &str, more: &str) -> Node {
         let (here, there) = (self.ports[number - 1], self.ports[2 - number]);
         let other = 3 - number;
@@ -137,7 +138,7 @@ impl Node {
     pub fn log(&self) -> String {
         self.process.log()
     }
-    /// A client at an endpoint: `window` 0 sends, else receives.
+    /// A client at the endpoint of this service: a sender if `window` is 0, else a receiver.
     pub fn client(&self, service: &str, window: u32) -> Client {
         let mut client = Client::connect(&self.socket).expect("the node is there");
         let endpoint = client.endpoint(service);
@@ -145,7 +146,7 @@ impl Node {
         client.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
         client
     }
-    /// Kills it as a power cut would.
+    /// Kills the process with SIGKILL.
     pub fn kill(mut self) {
         let _ = self.process.kill();
     }
@@ -166,7 +167,8 @@ impl Drop for Node {
     }
 }
 
-/// A durable node whose bundles wait for a neighbour that never comes.
+/// Writes the file of a durable node without links, whose bundles for others stay in its store. Returns the paths of
+/// the file, the application socket and the control socket.
 pub fn configure(folder: &Path, id: &str, more: &str) -> (PathBuf, PathBuf, String) {
     let text = format!(
         "node_ids = [\"{id}\"]\n{more}[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n"
@@ -175,7 +177,7 @@ pub fn configure(folder: &Path, id: &str, more: &str) -> (PathBuf, PathBuf, Stri
     std::fs::write(&file, text).expect("the configuration");
     (file, folder.join("1.sock"), folder.join("1.control.sock").display().to_string())
 }
-/// Whether the node acknowledged a bundle of so many bytes.
+/// Sends a bundle of so many bytes; returns whether the node acknowledged it.
 pub fn accepts(sender: &mut Client, bytes: usize) -> bool {
     let adu = BundleAdu { dst_eid: "ipn:7.64".into(), ..Default::default() };
     sender.send(adu, &vec![7; bytes]).expect("the node takes requests");

@@ -33,7 +33,7 @@ pub fn differences(scenario: &Scenario, simulated: &[NodeTrace], real: &[NodeTra
     text
 }
 
-/// Greatest delay of a link change of real nodes against the simulated one, which follows the plan.
+/// Greatest delay of a link change between real nodes behind the same change in the simulation, which follows the plan.
 pub fn lateness(simulated: &[NodeTrace], real: &[NodeTrace]) -> Duration {
     let sides = simulated.iter().zip(real);
     let late = sides.flat_map(|(s, r)| s.links.iter().zip(&r.links).map(|(s, r)| r.at.saturating_sub(s.at)));

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Service that traffic entry 0 is sent from, as in the simulator.
+/// Service from which the first traffic entry is sent, as in the simulator; each further entry uses the next number.
 const FIRST_SERVICE: usize = 10_000;
-/// Deliveries a receiver takes at once, as in the simulator.
+/// Greatest number of deliveries that a receiver may leave unanswered, as in the simulator.
 const WINDOW: u32 = 64;
 
 /// Result of a run of real nodes.
@@ -26,7 +26,7 @@ pub struct Real {
     pub stall: Duration,
 }
 
-/// The epoch of a run that starts after `lead`.
+/// Epoch of a run that starts `lead` from now.
 pub fn epoch_after(lead: Duration) -> DtnTime {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
     DtnTime::from_unix_ms((now + lead).as_millis() as u64)
@@ -77,10 +77,10 @@ fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> 
     late
 }
 
-/// Loopback addresses and ports of one run alone.
+/// Loopback addresses and ports used by one run only.
 struct Machine {
     network: u32,
-    /// Assigned port of each layer, and its port here.
+    /// For each layer, its assigned port and the port used instead.
     ports: Vec<(u16, u16)>,
 }
 impl Machine {
@@ -95,7 +95,8 @@ impl Machine {
         let network = u32::from(Ipv4Addr::new(127, 0, 0, 0)) | (0x10_0000 + (self.network << 4));
         Ipv4Addr::from(network | (index as u32 + 1))
     }
-    /// A node file of the testbed's driver, with its sockets moved to this machine.
+    /// Text of a node file written by the testbed's driver, with the sockets moved to this machine's addresses and
+    /// ports.
     fn moved(&self, scenario: &Scenario, index: usize, file: &Path) -> String {
         let mut text = std::fs::read_to_string(file).expect("the driver's file");
         // The driver gives each host the same ports, in namespaces of their own; here all share one machine.

@@ -41,14 +41,14 @@ pub struct Step {
 pub struct NodeTrace {
     /// Decisions in order; those about no bundle are under `None`.
     pub decisions: BTreeMap<Option<Bundle>, Vec<Step>>,
-    /// Segments that left (each as often as it did, timer resends left out) and that arrived, and
-    /// how the session ended.
+    /// For each session, in sorted order: segments sent (each as often as it was sent, except resends by a timer),
+    /// segments that arrived (each once), and how the session ended.
     pub sessions: BTreeMap<Session, Vec<String>>,
     /// Changes of links, at the same times in both worlds.
     pub links: Vec<Step>,
 }
 
-/// Bundles of each source as (created, sequence) in the order of creation, which ties a node's numbers to bundles.
+/// Creation time and sequence number of the bundles of each source, in order; a bundle's position in it is its `place`.
 struct TraceNames(BTreeMap<String, BTreeSet<(u64, u64)>>);
 
 impl TraceNames {

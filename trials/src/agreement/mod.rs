@@ -1,8 +1,8 @@
-//! `cargo xtask agreement`: simulates and measures the small scenarios of `campaigns/agreement/` and writes the
-//! differences of the two worlds into its README.
+//! `cargo xtask agreement`: runs the small scenarios of `campaigns/agreement/` in the simulator and on the testbed, and
+//! writes the differences, as `farlink compare` gives them, into the README there.
 //!
-//! All numbers come from `farlink compare`. The simulated value is the mean over five seeds; so is the measured one
-//! where the seeds differ or a first measurement deviates.
+//! Simulated values are means over `--seeds` runs (default 5). The testbed runs once, or once per seed if the simulated
+//! values vary with the seed or the first measurement deviates. `--tcp` always uses three seeds.
 
 mod tcp;
 
@@ -35,13 +35,13 @@ const HEAD: &str = "| scenario | delivered | mean latency | 95 % faster than | g
 const SLOW: [&str; 1] = ["mars"];
 /// Largest relative difference that counts as agreement.
 const CLOSE: f64 = 0.05;
-/// The same bound where single losses decide the next step of a congestion control.
+/// Bound instead of [`CLOSE`] where single losses decide the next step of a congestion control.
 const CLOSE_WITH_TCP_LOSS: f64 = 0.15;
 /// Scenarios whose queue loses some 200 packets as slow start overruns it, in both worlds.
 const TCP_LOSS: [&str; 2] = ["tcp", "tcp-loss"];
 /// Metrics whose spread over seeds decides whether the testbed is measured with every seed.
 const COMPARED: [&str; 3] = ["latency_s.mean", "latency_s.p95", "goodput_bit_s"];
-/// Runs of one measurement at most while the machine is disturbed.
+/// Most runs of one measurement, which is repeated while the machine is disturbed.
 const TRIES: u32 = 2;
 
 fn run(arguments: &[String]) -> Result<()> {

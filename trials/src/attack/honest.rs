@@ -72,7 +72,8 @@ pub struct Account {
 }
 
 impl Honest {
-    /// Starts all directions with the rates of [`NAMES`], bundles per second; 0: as many as possible.
+    /// Starts all directions with these rates, in the order of [`NAMES`], bundles per second; 0 means as many as
+    /// possible.
     pub fn start(stage: &Stage, rates: [u64; 4]) -> Honest {
         let end = |node: usize, service: u64| (stage.socket(node), format!("ipn:{node}.{service}"));
         let flow = |rate, source, destination| {
@@ -295,7 +296,7 @@ impl Flow {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };
-            // An hour: the receiver blocks until its node ends.
+            // An hour is longer than any attack: in practice the receiver blocks until its node ends.
             let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
             while let Ok(delivered) = client.delivery() {
                 self.seen().delivered(&delivered.payload);

@@ -258,7 +258,7 @@ fn ask_every_second(node: &Node, until: Instant) -> Result<Vec<Option<Duration>>
     let mut answers = Vec::new();
     while Instant::now() < until {
         let next = Instant::now() + STATUS_EVERY;
-        // In the middle of an interval, the attack is under way at the first and the last query, too.
+        // Queries fall in the middle of intervals, so that the attack is under way at the first and the last one, too.
         std::thread::sleep(STATUS_EVERY.min(until.saturating_duration_since(Instant::now())) / 2);
         answers.push(node.ask("status", STATUS_MAX)?.map(|(took, _)| took));
         std::thread::sleep(next.min(until).saturating_duration_since(Instant::now()));

@@ -10,7 +10,7 @@ pub struct Setting {
     pub way: Way,
     /// Owner threads of the node under attack.
     pub shards: u8,
-    /// Session limit of each of its layers over TCP; `None`: the default.
+    /// Session limit of each of that node's layers over TCP; `None` for the default.
     pub sessions: Option<u32>,
 }
 

@@ -21,7 +21,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Asks a binary for its features.
+    /// Determines the abilities of a binary by checking configurations.
     ///
     /// # Errors
     /// When files cannot be written or the binary cannot be started.
@@ -97,7 +97,7 @@ impl Stage {
     /// Starts the nodes in a folder.
     ///
     /// # Errors
-    /// When one of them does not start.
+    /// When a node does not start.
     pub fn start(binary: &Path, dir: &Path, abilities: Abilities, setting: Setting) -> Result<Stage> {
         let way = setting.way;
         let mut ports = [0; 11];

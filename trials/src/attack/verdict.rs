@@ -127,7 +127,7 @@ impl Table {
             |row: &Row| row.missed().into_iter().map(|why| format!("{}{shards}: {why}", row.name)).collect::<Vec<_>>();
         self.rows.iter().flat_map(of).collect()
     }
-    /// Table with its settings and the missed marks.
+    /// Text of the table, with the settings of its run and the missed marks.
     pub fn text(&self, lasts: Duration, rate: u64) -> String {
         let rows = &self.rows;
         let mut text = match self.shards {

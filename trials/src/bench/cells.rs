@@ -27,7 +27,7 @@ pub struct Cell {
     pub exact_s: Option<f64>,
     /// Whether both worlds are compared with several seeds.
     pub compared: bool,
-    /// Whether it takes minutes and therefore runs on request only.
+    /// Whether the scenario takes minutes and therefore runs on request only.
     pub long: bool,
 }
 impl Cell {
@@ -71,7 +71,7 @@ const FIFTY: Cell = Cell {
     compared: true,
     ..THOUSAND
 };
-/// Each node creates a bundle every 7,500 s.
+/// Ten thousand nodes for an hour; each creates a bundle every 7,500 s.
 const HOUR: Cell = Cell {
     name: "10000-hour",
     nodes: 10_000,

@@ -119,7 +119,7 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
     }
 }
 
-/// Emulates the link for one flow, whose ends are `flow`'s program.
+/// Emulates the link with `program` for one flow, whose ends run the program `flow`.
 fn measure(program: &Path, flow: &Path, load: &Load, seconds: u64) -> Result<Figures> {
     let folder = tempfile::tempdir()?;
     let results = ["received", "sent"].map(|name| folder.path().join(name));
@@ -187,7 +187,7 @@ fn watch(child: &mut Child) -> Result<Used> {
     Ok(used)
 }
 
-/// The emulator among the descendants: the deepest process of the same program line as the supervisor's, with threads.
+/// Finds the emulator among the descendants of a process: the deepest one with a supervisor's command line and threads.
 fn emulator_below(process: u32) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
     let threads = |process: u32| std::fs::read_dir(format!("/proc/{process}/task")).map_or(0, Iterator::count);

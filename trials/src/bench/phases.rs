@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Memory that the program allocates in one phase, bytes.
 const MEMORY: usize = 300_000_000;
-/// Fraction of a processor that it uses in another phase.
+/// Fraction of a processor that the program uses in another phase.
 const BURN: f64 = 0.4;
-/// Period of this use: busy for its fraction, asleep for the rest.
+/// Period of the processor load: busy for the fraction [`BURN`], then asleep.
 const PERIOD: Duration = Duration::from_millis(50);
 /// Times between the boundaries, and the names of the phases.
 const PLAN: [(&str, Duration); 4] = [
@@ -83,7 +83,7 @@ fn measure(farlink: &Path, user: Option<&str>) -> Result<f64> {
     let text = std::fs::read_to_string(folder.path().join("program.out")).context("what the program burnt")?;
     let burnt: f64 = text.trim().parse().with_context(|| format!("`{text}` is no time"))?;
     let [before, memory, between, burn] = [0, 1, 2, 3].map(|phase: usize| &told[phase]);
-    // What the program holds besides is known from the phases around.
+    // Memory and time that the program uses otherwise are known from the preceding phases.
     let (held, cpu_s) = (memory.anonymous - before.anonymous, burn.cpu_s - between.cpu_s);
     ensure!(burn.anonymous < MEMORY as f64 / 10.0, "the peak of memory is told in the phase of the burning");
     ensure!(between.cpu_s - memory.cpu_s < 0.05, "time is told in a phase in which it sleeps");
@@ -107,7 +107,8 @@ fn host() -> Value {
     })
 }
 
-/// The program under test: allocates in its time, burns in its time, and prints what it burnt.
+/// Load with known consumption: allocates memory in one phase, uses the processor in another, and prints the processor
+/// time used, in seconds.
 fn program() -> Result<()> {
     let begun = Instant::now();
     let sleep_until = |at: Duration| std::thread::sleep(at.saturating_sub(begun.elapsed()));

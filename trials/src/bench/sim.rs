@@ -50,7 +50,7 @@ impl CostRow {
             CostRow::Exact(_) => false,
         }
     }
-    /// Whether its memory is counted in small pages: huge pages would dominate a small process.
+    /// Whether the simulator's memory is counted in small pages: huge pages would dominate a small process.
     fn small(&self) -> bool {
         match self {
             CostRow::Cell(cell) | CostRow::Exact(cell) => cell.nodes <= 1000,
@@ -85,7 +85,7 @@ impl CostRow {
             CostRow::Sky(sky) => Marks { cpu_s: [sky.mark_s, None], ..Marks::default() },
         }
     }
-    /// Writes its input file; returns the path and the arguments before it.
+    /// Writes the scenario's input file; returns its path and the program's arguments before the path.
     fn write(&self, folder: &Path) -> Result<(PathBuf, &'static [&'static str])> {
         let (ending, text, before): (_, _, &[&str]) = match self {
             CostRow::Cell(cell) => ("toml", scenario(cell), &[]),
@@ -130,7 +130,7 @@ impl CostRow {
     }
 }
 
-/// Runs the program and parses its line; `None` if it exceeded its processor time.
+/// Runs the program and parses the line that it prints; `None` if it exceeded its processor time.
 fn measure(program: &Path, before: &[&str], file: &Path, small: bool, limit_s: u64) -> Result<Option<Value>> {
     let mut command = Command::new("sh");
     // Keeps the allocator mimalloc from using transparent huge pages.
@@ -160,7 +160,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let seeds = arguments.number("--seeds", 5)?;
     let limit_s = arguments.number("--limit", LIMIT_S)?;
     let all = arguments.flag("--all");
-    // Two lists of 6 have 924 splits among 4,096 bit patterns.
+    // The permutation test walks all 2^12 bit patterns for two lists of 6 values.
     if seeds > 6 {
         bail!("--seeds {seeds}: at most 6, all splits of which are looked at");
     }

@@ -16,7 +16,7 @@ pub struct Sky {
     pub flows: u32,
     /// Processor time aimed at, s.
     pub mark_s: Option<f64>,
-    /// Whether it takes minutes and therefore runs on request only.
+    /// Whether the scenario takes minutes and therefore runs on request only.
     pub long: bool,
 }
 

@@ -42,7 +42,7 @@ impl Trial {
         matches!(self.over, Over::Stcp | Over::Mtcp)
     }
 }
-/// Room for many files of the store: one takes a 32nd of the capacity, and files are reused.
+/// Limits for a store of many files, each a 32nd of the capacity, so that files are reused.
 const WIDE: Room = Room { capacity: "24 MB", transfer_mru: "4 GiB" };
 const PIECES: Room = Room { capacity: "24 MB", transfer_mru: "12 kB" };
 const FULL: Room = Room { capacity: "1 MB", transfer_mru: "12 kB" };

@@ -148,7 +148,7 @@ impl Flow {
                 continue;
             };
             connection += 1;
-            // An hour: the receiver blocks until its node dies.
+            // An hour is longer than any trial: in practice the receiver blocks until its node dies.
             let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
             while let Ok(delivered) = client.delivery() {
                 let id = id_of(&delivered.payload);

@@ -10,7 +10,7 @@ use std::process::Command;
 pub struct Room {
     /// Store capacity.
     pub capacity: &'static str,
-    /// Largest bundle its neighbour may send whole; longer ones arrive in fragments.
+    /// Largest bundle that the node's neighbour may send whole; longer bundles arrive in fragments.
     pub transfer_mru: &'static str,
 }
 

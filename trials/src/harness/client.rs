@@ -17,7 +17,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Attaches at `endpoint` as a subscriber with up to `window` deliveries in flight, or as a sender if `window` is 0.
 ///
 /// # Errors
-/// When there is no node, or it refuses the endpoint.
+/// When there is no node, or the node refuses the endpoint.
 pub fn attach(socket: &Path, endpoint: &str, window: u32) -> io::Result<Client> {
     attach_with(socket, endpoint, SECRET, window)
 }
@@ -25,7 +25,7 @@ pub fn attach(socket: &Path, endpoint: &str, window: u32) -> io::Result<Client> 
 /// Attaches like [`attach`], with a secret.
 ///
 /// # Errors
-/// When there is no node, or it refuses the endpoint.
+/// When there is no node, or the node refuses the endpoint.
 pub fn attach_with(socket: &Path, endpoint: &str, secret: &str, window: u32) -> io::Result<Client> {
     let mut client = Client::connect(&socket.display().to_string())?;
     client.set_read_timeout(Some(ANSWER_MAX))?;

@@ -38,11 +38,11 @@ impl Node {
     pub fn descriptors(&self) -> usize {
         fs::read_dir(self.proc("fd")).map_or(0, Iterator::count)
     }
-    /// Size of its log, bytes.
+    /// Size of the node's log, bytes.
     pub fn logged(&self) -> u64 {
         fs::metadata(self.log()).map_or(0, |log| log.len())
     }
-    /// Total size of its store's files, bytes.
+    /// Total size of the files of the node's store, bytes.
     pub fn stored(&self) -> u64 {
         let files = fs::read_dir(self.store()).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()

@@ -22,7 +22,7 @@ pub struct Node {
     descriptors: Option<u32>,
     /// Offset of the clock at the next start, such as `+1 h`; empty for none.
     pub clock_offset: String,
-    /// Address of its control interface for `farlink node status --at`; empty without one.
+    /// Address of the node's control interface for `farlink node status --at`; empty without one.
     pub control: String,
 }
 
@@ -48,7 +48,7 @@ impl Node {
     /// Prepares and starts a node with a soft descriptor limit, in a folder of its name.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the node cannot be started.
     pub fn started(dir: &Path, name: &'static str, binary: &Path, keys: &str, descriptors: u32) -> Result<Node> {
         let mut node = Node::configured(dir.join(name), binary, name, keys.to_string())?;
         node.descriptors = Some(descriptors);
@@ -86,7 +86,7 @@ impl Node {
         };
         Ok(fs::write(self.dir.join("node.toml"), keys)?)
     }
-    /// Output of `--check` for its configuration.
+    /// Output of `farlink node --check` for the node's configuration.
     ///
     /// # Errors
     /// When the program cannot be started.

@@ -76,7 +76,7 @@ impl Process {
     pub fn log_tail(&self) -> String {
         log_tail(&self.log)
     }
-    /// Kills the process with SIGKILL, as a power cut would.
+    /// Kills the process with SIGKILL.
     ///
     /// # Errors
     /// When the process had ended before.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Builds `farlink` as `cargo build` does; returns its path.
 ///
 /// # Errors
-/// When it cannot be built.
+/// When the program cannot be built.
 pub fn build() -> Result<PathBuf> {
     if let Some(binary) = std::env::var_os("FARLINK_BIN") {
         return Ok(binary.into());
@@ -24,7 +24,7 @@ pub fn build() -> Result<PathBuf> {
 /// The program beside the running test, of the same profile; built if absent.
 ///
 /// # Errors
-/// When it cannot be built.
+/// When the program cannot be built.
 pub fn beside_tests() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("FARLINK_BIN") {
         return Ok(given.into());

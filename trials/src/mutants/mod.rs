@@ -33,7 +33,7 @@ pub const CHORE: Chore = Chore {
 
 /// Test name that stands for `cargo xtask crash --forgetting`.
 const FORGETTING: &str = "forgetting";
-/// Power cuts tried for it.
+/// Number of power cuts in each run of [`FORGETTING`].
 const STATES: &str = "45";
 /// Time after which a test counts as hung, and its mutation as killed.
 const TEST_MAX: Duration = Duration::from_secs(600);
@@ -150,7 +150,7 @@ impl Mutant {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MutantOutcome {
     Killed,
-    /// It does not compile, so nothing was proved.
+    /// The mutant does not compile, so nothing was proved.
     Unbuilt,
     Survived,
 }

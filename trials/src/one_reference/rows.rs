@@ -1,4 +1,4 @@
-//! Settings of an anchor, and of a row's label.
+//! Reference results of The ONE: runs compared byte by byte (anchors) and rows of figures, with the settings of each.
 
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub const ANCHORS: &[Anchor] = &[
     ("tiny-epi-map", &[TERRESTRIAL, TINY, STREETS], &["radio.transmitRange=800", "Group.speed=5,15"]),
 ];
 
-/// Expected result of a run, from a row.
+/// Expected result of a run, from a row of the reference.
 #[derive(Debug)]
 pub struct Expected {
     /// Differences from the settings file.
@@ -35,7 +35,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Message about the first figure that differs in a `MessageStatsReport`.
+    /// Message about the first figure that differs in a `MessageStatsReport`; `None` if all agree.
     pub fn missed(&self, report: &str) -> Option<String> {
         self.figures.iter().find_map(|(name, theirs)| {
             let ours = report.lines().find_map(|line| line.strip_prefix(name.as_str())?.strip_prefix(": "));

@@ -39,7 +39,7 @@ pub struct Flow {
     pub destination: (PathBuf, String),
     /// Bundles offered per second.
     rate: AtomicU64,
-    /// Undelivered bundles at most, where no rate is given.
+    /// Greatest number of undelivered bundles, if the flow has no rate.
     backlog: usize,
     seen: Mutex<FlowSeen>,
     sending_over: AtomicBool,
@@ -188,7 +188,7 @@ impl Flow {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };
-            // An hour: the receiver blocks until its node ends.
+            // An hour is longer than any trial: in practice the receiver blocks until its node ends.
             let _ = client.set_read_timeout(Some(Duration::from_secs(3600)));
             while let Ok(delivered) = client.delivery() {
                 self.delivered(&delivered.payload);

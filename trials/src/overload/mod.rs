@@ -44,7 +44,7 @@ const MEMORY_MAX: u64 = 105;
 const GOODPUT_MIN: u64 = 85;
 /// Longest time from the end of the overload to the last refusal.
 const RECOVERY_MAX: Duration = Duration::from_secs(10);
-/// Seconds of overload from which on goodput and recovery are judged.
+/// Least duration of the overload, s, for which goodput and recovery are judged.
 const JUDGED_FROM: u64 = 20;
 /// Longest wait for acknowledged bundles to arrive.
 const DRAIN_MAX: Duration = Duration::from_secs(120);
@@ -228,7 +228,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("{} acknowledged, {} lost, {} corrupt", all.acknowledged, all.missing, all.corrupt);
     let mut complaints = Vec::new();
     let mut demand = |well: bool, else_: String| complaints.extend((!well).then_some(else_));
-    // Otherwise the run would prove nothing.
+    // A node that never was full would prove nothing.
     demand(all.missing == 0 && all.corrupt == 0, format!("{} bundles lost, {} corrupt", all.missing, all.corrupt));
     demand(after.refused > before.refused, "nothing was refused: the node was never full".into());
     demand(most <= MEMORY / 100 * MEMORY_MAX, format!("{most} B of memory, of {MEMORY}"));

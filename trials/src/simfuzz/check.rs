@@ -1,5 +1,6 @@
-//! The random networks of `make test`: a hundred twice, in two processes, with equal traces; and throngs, whose hops
-//! are cheap, up to a million hops and ten thousand faults. The program is the one that the tests have built.
+//! The random networks of `make test`: a hundred networks, each in two processes whose traces must be equal, and
+//! throngs, whose hops are cheap; all together must reach a million hops and ten thousand faults. The program is the
+//! one that the tests have built.
 
 use crate::tools;
 use anyhow::{Context, Result, bail, ensure};

@@ -43,7 +43,7 @@ pub struct Picture<'a> {
     pub usage: Vec<Usage>,
     pub down: Vec<bool>,
     pub chosen: Option<usize>,
-    /// Bundles of the chosen node, the first of them.
+    /// The first bundles that the chosen node holds.
     pub held: &'a [BundleStatus],
 }
 

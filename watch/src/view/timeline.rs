@@ -1,4 +1,4 @@
-//! Timeline of links: past and planned contacts; or of contacts between nodes without positions.
+//! Timeline of links with their past and planned contacts, or of contacts between nodes without positions.
 
 use super::{Picture, fit};
 use crate::tally::{PARTS, TimelineLane, part};

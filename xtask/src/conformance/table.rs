@@ -24,21 +24,21 @@ pub struct Table {
 pub struct Rule {
     /// Standard, section, and number within the section: `9171-4.1-2`.
     pub id: String,
-    /// Strength in the standard's own word; `procedure` for a step of one.
+    /// Strength in the standard's own word; `procedure` for a step of a procedure.
     pub level: String,
     /// A few words of the standard's own sentence.
     pub quote: Option<String>,
     /// The rule in our words.
     pub says: String,
-    /// Configuration key on which it depends, with the key's default.
+    /// Configuration key on which the rule depends, with the key's default.
     pub setting: Option<String>,
     /// The node's behaviour about advice (SHOULD, RECOMMENDED), and the reason.
     pub does: Option<String>,
     /// Reason why no mutant of the marked code can show that the tests notice.
     pub no_mutant: Option<String>,
-    /// Reason why it is not kept, or not a node's to keep.
+    /// Reason why the rule is not kept, or is not a node's to keep.
     pub except: Option<String>,
-    /// Whether it is to be kept later.
+    /// Whether the rule is to be kept later.
     pub later: bool,
 }
 

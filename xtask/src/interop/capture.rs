@@ -58,7 +58,7 @@ fn file(packets: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     out
 }
 
-/// IPv4 packet (RFC 791) of a header without a checksum and a payload.
+/// IPv4 packet (RFC 791) that contains a transport header, without a checksum in it, and a payload.
 fn packet(protocol: u8, header: &[u8], payload: &[u8]) -> Vec<u8> {
     let total = (IP + header.len() + payload.len()) as u16;
     // Version 4, header of five words.

@@ -62,7 +62,7 @@ fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, 
     let (kind, more) = match cla {
         "tcp" => ("tcpclv4", again),
         "mtcp" => ("mtcp", again),
-        // It reads one datagram per call from a socket buffer of default size: at 40 Mbit/s half of them are lost.
+        // dtnd reads one datagram per call from a socket buffer of default size: at 40 Mbit/s half of them are lost.
         _ => ("udpcl", "datagram = \"65507 B\"\nrate = \"4 Mbit/s\"\n"),
     };
     let ours =

@@ -24,20 +24,20 @@ use std::time::{Duration, Instant};
 /// Programs of dtn7-go. dtn7-rs has a `dtnd`, too, but no `dtnclient`.
 pub const PROGRAMS: [&str; 2] = ["dtnd", "dtnclient"];
 const NAME: &str = "dtn7-go";
-/// Endpoint of its application.
+/// Endpoint of dtn7-go's application.
 const APPLICATION: &str = "dtn://peer/in";
-/// Multicast group and port of its announcements; other programs may share the port.
+/// Multicast group and port of dtn7-go's announcements; other programs may share the port.
 const GROUP: (&str, u16) = ("224.23.23.23", 35_039);
-/// Unicast address at which it receives announcements.
+/// Unicast address at which dtn7-go receives announcements.
 const DISCOVERY: (&str, u16) = ("127.0.0.1", 35_039);
 /// Largest payload of the discovery trial.
 const FOUND_MAX: usize = 63_000;
 /// Longest startup of the daemon.
 const START_MAX: Duration = Duration::from_secs(30);
-/// Longest run of its client.
+/// Longest run of `dtnclient`.
 const CLIENT_MAX: Duration = Duration::from_secs(60);
 
-/// Trials over MTCP, its only shared layer.
+/// Trials over MTCP, the only layer that dtn7-go shares with Farlink.
 pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let programs = match places::find(NAME, &PROGRAMS) {
         Ok(programs) => programs,

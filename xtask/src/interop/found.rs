@@ -16,7 +16,7 @@ pub struct Found<'a> {
     /// Name and version of the peer.
     pub name: String,
     pub layer: &'a str,
-    /// Endpoint of its application.
+    /// Endpoint of the peer's application.
     pub endpoint: &'a str,
 }
 

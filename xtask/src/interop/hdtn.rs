@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 /// Programs of HDTN that are needed.
 pub const PROGRAMS: [&str; 3] = ["hdtn-one-process", "bpsendpacket", "bpreceivepacket"];
 const NAME: &str = "HDTN";
-/// Endpoint of its application: it sends from where it receives, so that answers of echo services reach it.
+/// Endpoint of HDTN's application, which sends and receives there, so that answers of echo services reach it.
 const APPLICATION: &str = "ipn:2.42";
 /// Largest payload in a datagram.
 const UDP_TAKES: usize = 60_000;
-/// Longest startup of each of its programs.
+/// Longest startup of each of HDTN's programs.
 const START_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for room for a packet.
 const SEND_MAX: Duration = Duration::from_secs(30);
@@ -89,7 +89,7 @@ fn pair<'a>(
     Ok(Pair { name: NAME.into(), layer, ours, peer: Box::new(peer), can, size })
 }
 
-/// Node `ipn:10.0` with its applications at `ipn:2.42`.
+/// HDTN as node `ipn:10.0`, with its applications at `ipn:2.42`.
 struct Hdtn {
     dir: PathBuf,
     programs: PathBuf,

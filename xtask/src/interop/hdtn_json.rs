@@ -10,7 +10,7 @@ const PIPELINE: u64 = 200_000_000;
 const NEAR: u64 = 10_000;
 /// Keepalive interval of streams, s.
 const KEEPALIVE: u64 = 15;
-/// Largest LTP datagram that it accepts, bytes.
+/// Largest LTP datagram that HDTN accepts, bytes.
 const LTP_DATAGRAM: u64 = 2_000;
 // Datagrams that may wait in memory, each in a buffer of full size.
 const LTP_DATAGRAMS: u64 = 10_000;
@@ -151,7 +151,7 @@ pub fn stcp_induct(port: u16) -> Value {
     }] })
 }
 
-/// Outduct of such a stream, for bundles to `node`.
+/// Outduct of a stream (STCP) between HDTN's programs, for bundles to `node`.
 pub fn stcp_outduct(node: u64, port: u16) -> Value {
     json!({ "outductConfigName": "near", "outductVector": [{
         "name": "near", "convergenceLayer": "stcp", "nextHopNodeId": node, "remoteHostname": "127.0.0.1",
@@ -192,7 +192,7 @@ pub fn node(duct: Duct, (here, there): (u16, u16), streams: (u16, u16), zmq: (u1
     })
 }
 
-/// Contacts with us and with its applications, for ten days.
+/// Contacts of HDTN with our node and with HDTN's own applications, for ten days.
 pub fn contacts(duct: Duct) -> Value {
     let contact = |number: u64, (source, dest): (u64, u64), rate: u64| {
         json!({

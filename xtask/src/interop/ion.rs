@@ -25,11 +25,11 @@ use std::time::{Duration, Instant};
 pub const PROGRAMS: [&str; 7] = ["ionstart", "ionadmin", "bpversion", "bptrace", "bprecvfile", "bpecho", "bplist"];
 /// Longest run of `ionstart`, which itself waits for five seconds.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Longest run of a tool for one bundle, including the wait for room.
+/// Time limit of one run of an ION tool; tools that send may first wait for space in ION's store.
 const TOOL_MAX: Duration = Duration::from_secs(120);
 /// Largest payload in a datagram.
 const UDP_TAKES: usize = 60_000;
-/// Status of a delivery report in its log (BP_DELIVERED_RPT).
+/// Status of a delivery report in ION's log (BP_DELIVERED_RPT).
 const DELIVERED: &str = " status 8 at ";
 /// Release whose hashes follow a draft of RFC 9173.
 const DRAFT: &str = "4.1.3";
@@ -149,7 +149,7 @@ fn pair<'a>(
     let (here, there) = (format!("127.0.0.1:{}", free_port()?), format!("127.0.0.1:{}", free_port()?));
     let datagrams = duct == Duct::Udp;
     let most = |bytes: usize| if datagrams { bytes.min(UDP_TAKES) } else { bytes };
-    // Over LTP limited to the rate that its socket accepts: four seconds.
+    // Largest single bundle: over LTP, four seconds at the rate that ION's socket accepts.
     let once = match duct {
         Duct::Udp => 0,
         Duct::Ltp => 10_000_000,
@@ -202,7 +202,7 @@ pub struct Ion {
     /// Files that `bprecvfile` wrote and that were not taken yet.
     came: VecDeque<PathBuf>,
     reports: usize,
-    /// Class of service of its bundles for `bptrace`: custody requested or not, and priority.
+    /// Class of service of the bundles that ION sends, for `bptrace`: custody requested or not, and priority.
     pub class: &'static str,
 }
 
@@ -217,17 +217,17 @@ impl Ion {
         let came = VecDeque::new();
         Ok(Ion { dir, programs, shell: None, log, sent: 0, started: 0, came, reports: 0, class: "0.1" })
     }
-    /// Runs one of its tools to the end.
+    /// Runs one of ION's tools to the end.
     pub fn tool(&mut self, command: &str) -> Result<()> {
         let shell = self.shell.as_mut().context("ION does not run")?;
         shell.run(command, TOOL_MAX).with_context(|| format!("ion.log:\n{}", last_lines(&self.log.file)))
     }
-    /// Number of bundles in its store, from `bplist`.
+    /// Number of bundles in ION's store, from `bplist`.
     pub fn kept(&mut self) -> Result<usize> {
         self.tool("bplist > kept")?;
         Ok(fs::read_to_string(self.dir.join("kept"))?.matches("** Bundle").count())
     }
-    /// Reads new lines of its log.
+    /// Reads new lines of ION's log.
     fn look(&mut self) -> Result<()> {
         for line in self.log.lines()? {
             self.reports += usize::from(line.contains(DELIVERED));

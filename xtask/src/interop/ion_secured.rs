@@ -64,7 +64,7 @@ impl Service {
 
 /// Further section of ION's `node.rc`.
 pub const SECTION: &str = "\n## begin ionsecadmin\n1\na key shared shared.key\n## end ionsecadmin\n";
-/// File of its security rules, beside `node.rc`.
+/// File of ION's security rules, beside `node.rc`.
 pub const RULES_FILE: &str = "bpsec.rc";
 
 /// Our file of keys.

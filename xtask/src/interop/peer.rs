@@ -20,31 +20,31 @@ pub trait Peer: Send {
     fn kill(&mut self);
     /// Lets the node send a bundle, with a delivery report requested where possible.
     fn send(&mut self, to: &str, payload: &[u8]) -> Result<()>;
-    /// Payload that arrives for its application within `wait`, if any.
+    /// Payload that arrives for the node's application within `wait`, if any.
     fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>>;
-    /// Delivery reports understood so far.
+    /// Number of delivery reports that the node has understood so far.
     fn reports(&mut self) -> Result<usize>;
 }
 
 /// Abilities of a peer over one layer, from its documentation or from observation.
 #[derive(Clone)]
 pub struct Can {
-    /// Endpoint of its application.
+    /// Endpoint of the peer's application.
     pub endpoint: &'static str,
     /// Endpoint that answers pings.
     pub echo: Option<&'static str>,
-    /// Largest payloads it receives and sends; 0 if its bundles cannot be read.
+    /// Largest payloads that the peer receives and sends; 0 if its bundles cannot be read.
     pub takes: usize,
     pub gives: usize,
     /// Largest single payloads in either direction; 0: none.
     pub takes_once: usize,
     pub gives_once: usize,
-    /// Whether it reports deliveries, and understands such reports.
+    /// Whether the peer reports deliveries, and understands such reports.
     pub reports: bool,
     pub understands_reports: bool,
     /// Whether each bundle is one datagram, which may be lost.
     pub datagrams: bool,
-    /// Whether it retransmits unconfirmed bundles.
+    /// Whether the peer retransmits unconfirmed bundles.
     pub repeats: bool,
     /// Whether trials kill and restart either side.
     pub restarts: bool,

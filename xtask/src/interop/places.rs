@@ -9,7 +9,7 @@ pub const FOLDER: &str = "FARLINK_PEERS";
 /// Folder that holds all these programs: `FARLINK_PEERS/NAME/bin`, `FARLINK_PEERS/NAME`, or one of the PATH.
 ///
 /// # Errors
-/// When no folder holds all of them.
+/// When no folder holds all programs.
 pub fn find(name: &str, programs: &[&str]) -> Result<PathBuf> {
     let own = std::env::var_os(FOLDER).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -143,7 +143,7 @@ impl Pair<'_> {
         Ok(Came { lost: 0, notes: again.into_iter().collect() })
     }
 
-    /// Pings from our node to its echo service.
+    /// Pings from our node to the peer's echo service.
     fn we_ping(&mut self, echo: &str, load: &Load) -> Result<Came> {
         let mut ledger = Ledger::of(load);
         let mut answers = self.ours.receiver(SENDS, self.size.patience)?;
@@ -189,7 +189,7 @@ impl Pair<'_> {
                         }
                         _ => {
                             peer.kill();
-                            // By now the event file contains all forwarded bundles.
+                            // After this pause the event file contains all forwarded bundles.
                             sleep(AWAY);
                             gone = ours.happened("forwarded").saturating_sub(before + came);
                             peer.start()?;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Programs of µD3TN that are needed.
 pub const PROGRAMS: [&str; 1] = ["ud3tn"];
-/// Endpoint of its application: it sends from where it receives, so that answers of echo services reach it.
+/// Endpoint of µD3TN's application, which sends and receives there, so that answers of echo services reach it.
 const APPLICATION: &str = "ipn:2.42";
 /// Endpoint that accepts contacts.
 const CONTACTS: &str = "ipn:2.9000";
@@ -33,7 +33,7 @@ const ONE_SEGMENT: usize = 200_000;
 const START_MAX: Duration = Duration::from_secs(30);
 /// 2000-01-01 in Unix time, s.
 const DTN_EPOCH: u64 = 946_684_800;
-/// Read timeout of its application: a day, longer than any trial.
+/// Read timeout of µD3TN's application: a day, longer than any trial.
 const FOREVER: Duration = Duration::from_secs(86_400);
 
 /// Trials over both layers and with both versions.

@@ -1,4 +1,4 @@
-//! Copies over UDP with segmentation and receive offload, as a node uses them.
+//! Baseline of copies over UDP, with segmentation and receive offload as in a node.
 
 use super::{Copied, joined};
 use anyhow::Context;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// Time after which unconfirmed datagrams count as lost.
 const LOST: Duration = Duration::from_millis(5);
 
-/// Copies datagrams of this length with at most `window` bytes in flight. With `relay`, a thread forwards them, and
-/// only its processor time counts.
+/// Copies datagrams of this length for `time`, with at most `window` bytes in flight. With `relay`, a thread forwards
+/// them, and only its processor time counts.
 pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> anyhow::Result<Copied> {
     let any: SocketAddr = "127.0.0.1:0".parse().context("loopback")?;
     let bind = || DatagramSocket::bind(&any, true, 64 << 20);
@@ -47,7 +47,7 @@ pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> a
             })
         }
     });
-    // As many datagrams as one call with segmentation offload sends: 64 at most.
+    // As many datagrams as one system call sends with segmentation offload: 64 at most.
     let data = vec![7; (MESSAGE_MAX / length).clamp(1, 64) * length];
     let (began, before) = (Instant::now(), thread_cpu());
     let (mut sent, mut lost, mut buffer) = (0_u64, 0_u64, BytesMut::new());
@@ -60,7 +60,7 @@ pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> a
                     buffer.reserve(65_536);
                     let _ = out.receive(&mut buffer);
                 }
-                // Nothing was confirmed for a while: the missing bytes were dropped.
+                // Nothing was confirmed for a while, so the missing bytes were dropped.
                 false => lost = sent - total.load(Relaxed).min(sent),
             }
             continue;

@@ -1,4 +1,4 @@
-//! Copies that sync their bytes to disk.
+//! Baseline of copies that sync their bytes to disk.
 
 use super::streams::{pair, read_full};
 use super::{Copied, joined};
@@ -13,12 +13,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Size of the file that is overwritten in a loop; like a store's, its blocks are allocated beforehand.
+/// Size in bytes of the file that is overwritten in a loop; its blocks are allocated beforehand, as those of a store.
 const FILE: usize = 64 << 20;
-/// Buffers between socket and disk.
+/// Number of buffers between socket and disk.
 const UNDER_WAY: usize = 4;
 
-/// A thread that writes buffers to a file and syncs each.
+/// Thread that writes buffers to a file and syncs after each.
 struct SyncedFile {
     full: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
@@ -63,7 +63,8 @@ impl SyncedFile {
     }
 }
 
-/// Copies over TCP and to a file at either end, as both nodes store each bundle, with a disk thread each.
+/// Copies over TCP for `time`, with a disk thread at either end that writes `group` bytes at once to a file and syncs
+/// them, since both nodes store each bundle.
 pub(super) fn copy(folder: &Path, group: usize, time: Duration) -> anyhow::Result<Copied> {
     let (mut out, mut input) = pair()?;
     let files = [folder.join("copy-sent"), folder.join("copy-received")];
@@ -98,7 +99,7 @@ pub(super) fn copy(folder: &Path, group: usize, time: Duration) -> anyhow::Resul
     Ok(Copied::new(format!("TCP copy, at both ends written and synced by {} KiB", group >> 10), bytes, seconds, cpu))
 }
 
-/// Receives this many payloads over a Unix socket into files, and syncs them in groups of `at_once`.
+/// Receives `count` payloads of `size` bytes over a Unix socket into files, and syncs them in groups of `at_once`.
 ///
 /// # Errors
 /// If a file cannot be written.

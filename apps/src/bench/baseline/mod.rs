@@ -1,5 +1,5 @@
-//! Plain copies on loopback: the fastest ways to move the same bytes without a protocol, by the system calls a node
-//! has.
+//! Plain copies on loopback, as baselines: the fastest ways to move the same bytes without a protocol, with the system
+//! calls that a node uses.
 
 mod datagrams;
 mod durable;
@@ -17,9 +17,9 @@ use serde_json::Value;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Buffer sizes tried for streams, bytes; the fastest depends on the machine's caches.
+/// Buffer sizes that are tried for streams, in bytes; the fastest depends on the machine's caches.
 const BUFFERS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
-/// Sizes tried for one write and sync to disk, bytes.
+/// Numbers of bytes that are tried for one write and sync to disk.
 const GROUPS: [usize; 3] = [256 << 10, 1 << 20, 4 << 20];
 
 /// Result of a copy.
@@ -27,9 +27,9 @@ const GROUPS: [usize; 3] = [256 << 10, 1 << 20, 4 << 20];
 pub struct Copied {
     /// Description of the copy.
     pub name: String,
-    /// Rate of the copy, bit/s.
+    /// Rate of the copy, in bit/s.
     pub bit_s: f64,
-    /// Processor time, s per GB: of both ends, or of the forwarding thread.
+    /// Processor time in s per GB: of both ends, or of the forwarding thread only.
     pub cpu_s_per_gb: f64,
 }
 impl Copied {
@@ -37,7 +37,7 @@ impl Copied {
         let bytes = bytes as f64;
         Copied { name, bit_s: bytes * 8.0 / seconds, cpu_s_per_gb: cpu.as_secs_f64() * 1e9 / bytes }
     }
-    /// Adds the baseline to a result, with the ratio of the result's goodput to it.
+    /// Adds the baseline to a result, with the ratio of the result's goodput to the baseline's rate.
     pub(super) fn write(&self, result: &mut Value) {
         let goodput = result["goodput_bit_s"].as_f64().unwrap_or(0.0);
         result["baseline"] = self.name.clone().into();
@@ -47,7 +47,7 @@ impl Copied {
     }
 }
 
-/// Fastest copy from one thread to another with the same store and security as the nodes.
+/// Measures the fastest copy from one thread to another with the same store and security as the nodes.
 ///
 /// # Errors
 /// If sockets or files cannot be opened.
@@ -63,7 +63,7 @@ pub fn one_hop(options: &BenchOptions) -> anyhow::Result<Copied> {
     }
 }
 
-/// Fastest copy by a forwarding thread between two others.
+/// Measures the fastest copy by a forwarding thread between two others.
 ///
 /// # Errors
 /// If sockets cannot be opened.
@@ -75,13 +75,13 @@ pub fn between(options: &BenchOptions) -> anyhow::Result<Copied> {
         }
         (Medium::Streams, false) => fastest(BUFFERS, |buffer| two_hops(buffer, false, time)),
         (Medium::Streams, true) => {
-            // One seal per payload, as the node makes.
+            // One encryption per payload, as in the node.
             fastest([usize::try_from(options.bundle_size)?], |buffer| two_hops(buffer, true, time))
         }
     }
 }
 
-/// Fastest of the copies for these parameters.
+/// Makes a copy for each of these parameters, and returns the fastest.
 pub(super) fn fastest<const N: usize>(
     of: [usize; N],
     mut copy: impl FnMut(usize) -> anyhow::Result<Copied>,
@@ -90,12 +90,12 @@ pub(super) fn fastest<const N: usize>(
     copies.into_iter().max_by(|a, b| a.bit_s.total_cmp(&b.bit_s)).context("nothing to copy")
 }
 
-/// Fastest copy through a Unix socket.
+/// Measures the fastest copy through a Unix socket.
 pub(super) fn to_an_application() -> anyhow::Result<Copied> {
     fastest(BUFFERS, |buffer| unix(buffer, Duration::from_millis(500)))
 }
 
-/// Duration of one of three copies for a benchmark of this length.
+/// Duration of each of three copies for a benchmark of this length.
 fn share(seconds: f64) -> Duration {
     Duration::from_secs_f64((seconds / 3.0).clamp(0.1, 1.0))
 }

@@ -1,4 +1,4 @@
-//! Round trips through a chain of sockets.
+//! Baseline of round trips through a chain of sockets.
 
 use super::joined;
 use super::streams::pair;
@@ -9,10 +9,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Measures round trips of `count` messages over two connections in series: the times in ns, and the processor time of
-/// the two threads that stand for nodes. Each message wakes four threads, the least that an application, two nodes and
-/// an echo service need. `pause` separates the messages. With a folder, both threads write and sync each message before
-/// its delivery, as durable nodes do.
+/// Measures round trips of `count` messages of `size` bytes over two connections in series. Returns the times in ns,
+/// and the processor time of the two threads that stand for nodes. Each message wakes four threads, the fewest that an
+/// application, two nodes and an echo service need. `pause` separates the messages. With a folder, both threads write
+/// and sync each message before its delivery, as durable nodes do.
 ///
 /// # Errors
 /// If sockets or files cannot be opened.

@@ -1,4 +1,4 @@
-//! Copies over TCP, TLS and Unix sockets.
+//! Baselines of copies over TCP, TLS and Unix sockets.
 
 use super::{Copied, joined};
 use farlink_os::process::thread_cpu;
@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Copies over TCP.
+/// Copies over TCP for `time`, `buffer` bytes at once.
 pub(super) fn tcp(buffer: usize, time: Duration) -> anyhow::Result<Copied> {
     let (out, input) = pair()?;
     copy("TCP copy", out, input, buffer, time)
 }
 
-/// Copies through a Unix socket.
+/// Copies through a Unix socket for `time`, `buffer` bytes at once.
 ///
 /// # Errors
 /// If sockets cannot be opened.
@@ -28,7 +28,7 @@ pub fn unix(buffer: usize, time: Duration) -> anyhow::Result<Copied> {
     copy("Unix socket copy", out, input, buffer, time)
 }
 
-/// Copies over TLS 1.3. Files: a certificate for `localhost`, its key, and the authority that issued it.
+/// Copies over TLS 1.3. `files` are a certificate for `localhost`, its key, and the authority that issued it.
 pub(super) fn tls(files: &[PathBuf; 3], buffer: usize, time: Duration) -> anyhow::Result<Copied> {
     let [certificate, key, authority] = files;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -65,7 +65,7 @@ fn copy(
 }
 
 /// Copies over two TCP connections in series: the upper bound for a relay that copies (no splice or zero-copy). With
-/// `seal`, the copier encrypts each buffer with AES-256-GCM.
+/// `seal`, the copying thread encrypts each buffer with AES-256-GCM.
 ///
 /// # Errors
 /// If sockets cannot be opened.
@@ -77,7 +77,7 @@ pub fn two_hops(buffer: usize, seal: bool, time: Duration) -> anyhow::Result<Cop
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).map_err(|_| failed())?);
         let mut bytes = vec![0; buffer];
         for count in 0_u64.. {
-            // A tag per full buffer: short reads would cost more tags than payloads.
+            // One tag per full buffer: short reads would need more tags than there are payloads.
             let n = if seal { read_full(&mut arriving, &mut bytes)? } else { arriving.read(&mut bytes)? };
             if n == 0 {
                 break;
@@ -104,7 +104,7 @@ pub fn two_hops(buffer: usize, seal: bool, time: Duration) -> anyhow::Result<Cop
     Ok(Copied::new(format!("copy by a thread between two{and}, {} KiB a call", buffer >> 10), bytes, seconds, cpu))
 }
 
-/// Writes for this time.
+/// Writes `buffer` bytes at once for `time`.
 fn write_for(out: &mut impl Write, buffer: usize, time: Duration) -> std::io::Result<()> {
     let data = vec![7; buffer];
     let began = Instant::now();
@@ -114,7 +114,8 @@ fn write_for(out: &mut impl Write, buffer: usize, time: Duration) -> std::io::Re
     out.flush()
 }
 
-/// Reads to the end; returns bytes, seconds since the first byte, and the processor time of this thread.
+/// Reads to the end; returns the number of bytes, the seconds since the first byte, and the processor time of this
+/// thread.
 fn read_all(mut input: impl Read, buffer: usize) -> std::io::Result<(u64, f64, Duration)> {
     let mut bytes = vec![0; buffer];
     let (mut total, mut began) = (0, None);

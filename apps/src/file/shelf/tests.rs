@@ -3,7 +3,7 @@ use super::*;
 use sha2::{Digest, Sha256};
 
 impl Shelf {
-    /// Syncs everything received; returns the events.
+    /// Syncs everything received, in two groups if one is under way; returns the events.
     fn settle(&mut self) -> anyhow::Result<Vec<Received>> {
         let mut told = self.finish()?;
         self.begin()?;

@@ -25,7 +25,7 @@ pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Res
     })
 }
 
-/// Absolute path of the program named: it runs in another folder, where a relative path would not resolve.
+/// Absolute path of the program named. The program runs in another folder, where a relative path would not resolve.
 fn given(program: &Path) -> Result<PathBuf, CliError> {
     let missing = |why| CliError::Input(format!("--program: {}: {why}", program.display()));
     program.canonicalize().map_err(missing)

@@ -1,8 +1,8 @@
 //! Custody (RFC 5050 5.10 to 5.12): bundles that this node keeps until another node has taken custody, their
-//! repetition, and answers gathered for other custodians.
+//! retransmission, and gathered answers to other custodians.
 //!
-//! Owns the retention constraint `Custody`. A bundle's number in this node is also its number in custody signals: it
-//! outlives restarts and is never reused.
+//! Owns the retention constraint `Custody`. Custody signals name a bundle by its number in this node, which survives
+//! restarts and is never reused.
 
 mod signals_in;
 pub(crate) mod signals_out;
@@ -19,12 +19,12 @@ use farlink_book::{Book, Handle, RetentionConstraint};
 
 /// Neighbours remembered per bundle as its latest receivers.
 const TO_MAX: usize = 4;
-/// Signals about pieces of one bundle that are counted.
+/// Most signals about fragments that count for one bundle; further ones have no effect.
 const PIECES_MAX: u16 = 4096;
-/// Destinations of gathered answers; beyond that the oldest one is sent at once.
+/// Most groups of gathered answers; beyond that the one that has waited longest is sent at once.
 const TOLD_MAX: usize = 1024;
 
-/// Another custodian, and its identification of the bundle.
+/// Another custodian, and the number it gave to the bundle, if any.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Custodian {
     pub node: EndpointId,
@@ -34,14 +34,14 @@ pub(crate) struct Custodian {
 /// Stage of custody of one bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Custody will be accepted after the commit; the bundle may not leave before it.
+    /// This node will accept custody once the store has committed the bundle, which may not leave before.
     Promised,
     /// This node is custodian.
     Ours,
-    /// The bundle is for this node: its custodian is answered after the commit, or after delivery if nothing is
-    /// committed.
+    /// The bundle is addressed to this node. Its custodian gets an answer after the commit, or after the delivery if
+    /// that comes first.
     Arrives,
-    /// Another node is custodian, and gets an answer if the bundle is given up here.
+    /// Another node is custodian and gets an answer if this node gives the bundle up.
     Theirs,
 }
 
@@ -50,34 +50,34 @@ pub(crate) enum Stage {
 pub(crate) struct Entry {
     pub bundle: Handle,
     pub stage: Stage,
-    /// Custodian at the time of arrival.
+    /// Custodian that the bundle named when it arrived.
     pub before: Option<Custodian>,
-    /// Whether any neighbour may have received the bundle since; if so, another node may have custody of it.
+    /// Whether a neighbour may have received the bundle from here, so that another node may have custody of it.
     pub handed: bool,
-    /// Latest receivers, oldest first.
+    /// Neighbours that got the bundle last, oldest first.
     pub to: Vec<PeerId>,
-    /// Time of the next repetition.
+    /// Time at which the bundle is sent again unless a signal comes.
     pub due: Option<Instant>,
-    /// Number of repetitions so far.
+    /// Number of times the bundle was sent again.
     pub tries: u8,
-    /// Neighbour that refused custody since.
+    /// Neighbour that refused custody since the bundle was last sent.
     pub refused: Option<PeerId>,
     size: u64,
     /// Identity of the original, if this is a fragment.
     original: Option<u128>,
-    /// Bytes of the original payload that other nodes have custody of.
+    /// Bytes of the original's payload that other nodes have custody of.
     taken: Ranges,
     signals: u16,
 }
 
-/// Common part of answers about many bundles, which one signal can carry.
+/// Fields that answers about many bundles share, so that one signal can carry them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct CustodySignalGroup {
     pub to: EndpointId,
     pub version: u8,
     pub answer: Answer,
     pub sequence: u64,
-    /// Null unless its counter is for this destination only.
+    /// Destination whose bundles the counter counts; null if it counts all bundles.
     pub destination: EndpointId,
 }
 
@@ -91,24 +91,24 @@ struct PendingSignals {
 /// Work that has become due.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Due {
-    /// No signal came about this bundle.
+    /// No signal came about the bundle of this number: send it again.
     Repeat(u64),
-    /// A gathered answer leaves.
+    /// Send a gathered answer.
     Send(CustodySignalGroup, Ranges),
 }
 
 /// A received signal that is being applied.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ReceivedCustodySignal {
-    /// Neighbour that brought it.
+    /// Neighbour that handed the signal over.
     from: PeerId,
-    /// Node that signed for it.
+    /// Source node of the signal.
     source: NodeId,
-    /// Version of the bundle protocol, also of the bundles it names.
+    /// Version of the bundle protocol of the signal and of the bundles it names.
     version: u8,
     answer: Answer,
     about: Subject,
-    /// Whether it named a bundle that its sender cannot have custody of.
+    /// Whether the signal named a bundle that its sender cannot have custody of.
     foreign: bool,
 }
 #[derive(Clone, PartialEq, Debug)]
@@ -123,12 +123,12 @@ pub(crate) enum Subject {
 pub(crate) struct Custody {
     pub settings: CustodySettings,
     entries: BTreeMap<u64, Entry>,
-    /// Fragments in custody, by their original.
+    /// Fragments in custody: identity of the original, number of the fragment.
     pieces: BTreeSet<(u128, u64)>,
     repeats: BTreeSet<(Instant, u64)>,
     gathered: BTreeMap<CustodySignalGroup, PendingSignals>,
     by_due: BTreeSet<(Instant, CustodySignalGroup)>,
-    /// Bytes of bundles in custody or accepted for it.
+    /// Bytes of bundles that this node has custody of or will accept it for.
     bytes: u64,
 }
 
@@ -178,7 +178,8 @@ impl Custody {
             book.hold(bundle, RetentionConstraint::Custody);
         }
     }
-    /// Completes accepted custody after the commit and returns the former custodian; `None` if it was not accepted.
+    /// Completes accepted custody after the commit and returns the former custodian, if there was one; `None` if
+    /// custody was not to be accepted.
     // 5050-5.10-1, 5050-5.10.1-1
     fn take(&mut self, book: &mut Book, number: u64) -> Option<Option<Custodian>> {
         let entry = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Promised)?;
@@ -186,7 +187,7 @@ impl Custody {
         book.hold(entry.bundle, RetentionConstraint::Custody);
         Some(entry.before.clone())
     }
-    /// Ends tracking of a bundle.
+    /// Removes a bundle from the tables. The caller releases the retention constraint.
     // 5050-5.10.2-1
     fn forget(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;
@@ -214,11 +215,11 @@ impl Custody {
     fn first_in(&self, first: u64, last: u64) -> Option<u64> {
         self.entries.range(first..=last.max(first)).next().map(|(number, _)| *number)
     }
-    /// Fragments of this original in custody; at most 64.
+    /// Numbers of at most 64 fragments in custody that belong to this original.
     fn pieces_of(&self, original: u128) -> impl Iterator<Item = u64> + '_ {
         self.pieces.range((original, 0)..=(original, u64::MAX)).map(|(_, number)| *number).take(64)
     }
-    /// Notes that a neighbour was given a bundle in custody.
+    /// Notes that a neighbour was given a bundle in custody; a scheduled retransmission is cancelled.
     fn handed(&mut self, number: u64, to: PeerId) {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Ours) else { return };
         if let Some(due) = entry.due.take() {
@@ -231,7 +232,7 @@ impl Custody {
         }
         entry.to.push(to);
     }
-    /// Schedules a repetition; an earlier one stays.
+    /// Schedules a retransmission, unless one is scheduled for an earlier time.
     fn repeat_at(&mut self, number: u64, at: Instant) {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Ours) else { return };
         if entry.due.is_some_and(|due| due <= at) {
@@ -242,13 +243,14 @@ impl Custody {
         }
         self.repeats.insert((at, number));
     }
-    /// Waiting time for a signal after this many repetitions, beyond the round-trip time.
+    /// Time to wait for a signal, beyond the round-trip time, after the bundle was sent again `tries` times.
     fn patience(&self, tries: u8) -> Duration {
         // 20 doublings are a millionfold timeout; the cap keeps the shift within 32 bits.
         let doubled = self.settings.timeout.saturating_mul(1 << u32::from(tries.min(20)));
         doubled.min(self.settings.timeout_max.max(self.settings.timeout))
     }
-    /// Notes custody of a fragment by another node; returns whether this bundle's `own` range is covered now.
+    /// Notes that another node has custody of the payload range `piece`. Returns whether this bundle's range `own` is
+    /// now covered.
     fn take_piece(&mut self, number: u64, piece: Range<u64>, own: Range<u64>) -> bool {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.signals < PIECES_MAX) else {
             return false;
@@ -257,7 +259,8 @@ impl Custody {
         entry.taken.insert(piece.start.max(own.start)..piece.end.min(own.end));
         entry.taken.covers(&own)
     }
-    /// Adds a number to an answer; it leaves with others after `signal_delay`.
+    /// Adds a bundle's number to an answer, which leaves with others after `signal_delay` or once it has enough
+    /// numbers.
     fn gather(&mut self, now: Instant, group: CustodySignalGroup, number: u64) {
         let due = now + self.settings.signal_delay;
         let most = self.settings.signal_bundles;
@@ -283,7 +286,7 @@ impl Custody {
         }
         self.by_due.insert((now, group));
     }
-    /// Time of the next due work.
+    /// Time at which the next answer or retransmission is due.
     pub fn next(&self) -> Option<Instant> {
         let repeat = self.repeats.first().map(|(at, _)| *at);
         Instant::earliest([repeat, self.by_due.first().map(|(at, _)| *at)])
@@ -304,12 +307,12 @@ impl Custody {
         }
         Some(Due::Repeat(number))
     }
-    /// Whether a repetition is scheduled for the bundle.
+    /// Whether a retransmission of the bundle is scheduled.
     #[cfg(feature = "audit")]
     pub fn awaits(&self, number: u64) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.due.is_some())
     }
-    /// Bundles that request custody, and receivers of gathered answers.
+    /// Number of bundles that request custody, and of groups of gathered answers.
     #[cfg(feature = "audit")]
     pub fn counts(&self) -> (usize, usize) {
         (self.entries.len(), self.gathered.len())

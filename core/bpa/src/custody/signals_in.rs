@@ -1,8 +1,8 @@
-//! Custody signals from other nodes, and repetition when none comes (RFC 5050 5.11, 5.12, 6.3).
+//! Custody signals from other nodes, and retransmission if none comes (RFC 5050 5.11, 5.12, 6.3).
 //!
-//! Signals are not signed: a trusted one makes a node delete a bundle that may be the last copy. They count only from
-//! neighbours whose name is vouched for, and only from one that was given the bundle or that answers in its own name.
-//! They affect only bundles in custody here, however many numbers they claim.
+//! Signals are not signed, and a signal that is believed makes this node delete a bundle that may be the last copy. A
+//! signal counts only if a link vouches for the name of the neighbour that brought it, and if that neighbour was given
+//! the bundle or is the signal's source. It affects only bundles in custody here, however many numbers it names.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -21,11 +21,12 @@ use core::time::Duration;
 use farlink_base::{BundleId, Event, FragmentInfo, Instant, LinkId, PeerId, Refusal, Sink, Transfer, format_duration};
 use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
-/// Bundles of one signal that one step examines.
+/// Most bundles of one signal that one step examines.
 const STEP: usize = 8;
 
 impl Agent {
-    /// Takes a custody signal addressed to this node; returns whether it was consumed here.
+    /// Takes a custody signal addressed to this node. Returns true if the signal's bundle is done with, also if the
+    /// signal was ignored.
     pub(crate) fn on_custody_signal<S: Sink<Output>>(
         &mut self,
         bundle: Handle,
@@ -34,7 +35,7 @@ impl Agent {
     ) -> bool {
         let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
         let (from, source, version) = (held.from, held.bundle.source.node(), held.bundle.version);
-        // After a restart it is unknown which neighbour brought the signal or its fragments.
+        // The previous node of the signal is unknown if the bundle was recovered after a restart or reassembled.
         let known = ![Flags::SEEN_BEFORE, Flags::VIRTUAL, Flags::STRANGE].into_iter().any(|flag| held.flags.has(flag));
         let peer = self.neighbours.peers().get(from);
         if !known || peer.is_none_or(|peer| peer.identity() < Identity::Address) {
@@ -45,7 +46,7 @@ impl Agent {
             let about = match about {
                 About::One(id) => Subject::One(id),
                 About::Numbers(numbers) => {
-                    // Numbers of other counters were not given by this node.
+                    // This node gave no numbers under other counters.
                     let ours = numbers.iter().filter(|run| run.sequence == Transfer::COUNTER);
                     // Merged ranges: repeated numbers cost one look only.
                     let mut named = Ranges::default();
@@ -116,7 +117,7 @@ impl Agent {
         }
     }
 
-    /// Applies a signal to one bundle.
+    /// Applies a signal to one bundle, or to the range `piece` of the bundle's payload.
     // 5050-6.3-1, 5050-6.3-2
     fn apply_to_number<S: Sink<Output>>(
         &mut self,
@@ -155,7 +156,8 @@ impl Agent {
         self.release_custody(cx, number);
     }
 
-    /// Releases custody to another node; from now on only transmissions in progress hold the bundle.
+    /// Ends custody here because another node has it: the bundle leaves once no other constraint, such as a
+    /// transmission in progress, holds it.
     // 5050-5.10.2-1, 5050-5.11-1
     fn release_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.forget(number)) else { return };
@@ -168,7 +170,8 @@ impl Agent {
         }
     }
 
-    /// Starts the wait for a custody signal once a neighbour has received the bundle.
+    /// Starts the wait for a custody signal once a neighbour has received all of the bundle and no other transmission
+    /// is in progress.
     pub(crate) fn await_signal(&mut self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) {
         let Some(held) = self.book.get(bundle) else { return };
         if !held.has(RetentionConstraint::Custody) || held.has(RetentionConstraint::Route) || held.sends > 0 {
@@ -181,8 +184,8 @@ impl Agent {
         let at = now.saturating_add(custody.patience(tries)).saturating_add(way.saturating_mul(2));
         custody.repeat_at(number, at);
     }
-    /// Travel time of a bundle: over the link, and from there as the router expects. Which node on the way takes
-    /// custody is not known in advance, so this is the longest case.
+    /// Upper bound of a bundle's travel time to the next custodian: the link's delay, plus the router's estimate for
+    /// the way to the destination if there is one. Any node on the way may take custody, so the last one is assumed.
     fn way_to_custodian(&self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) -> Duration {
         let peer = self.neighbours.peers().get(peer);
         let prospect = self.book.get(bundle).and_then(|held| self.policies.prospect(self.seen(now), held, peer));
@@ -191,7 +194,7 @@ impl Agent {
         link().unwrap_or_default().saturating_add(arrival.map_or(Duration::ZERO, |at| at.since(now)))
     }
 
-    /// Does due work of custody.
+    /// Sends a due answer, or a due bundle again.
     pub(crate) fn on_custody_due<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, due: Due) {
         match due {
             Due::Send(group, numbers) => self.send_gathered(cx, &group, &numbers),
@@ -199,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// Sends the bundle again after a refusal or without a signal, over another route if there is one (RFC 5050 5.12).
+    /// Routes a bundle again after a refusal or without a signal, avoiding the neighbour that refused (RFC 5050 5.12).
     // 5050-5.10.1-4
     fn repeat<S: Sink<Output>>(&mut self, number: u64, out: &mut S) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.get_mut(number)) else { return };
@@ -209,7 +212,7 @@ impl Agent {
             return;
         }
         entry.tries = entry.tries.saturating_add(1);
-        // The router avoids the refusing neighbour until its back-off ends.
+        // Routing avoids the refusing neighbour until its backoff ends.
         if let Some(peer) = entry.refused.take() {
             let (ups, why) = (self.neighbours.ups(peer), Turned::Away(Refusal::NoResources));
             self.outbound.waits.refuse(&mut self.book, bundle, peer, ups, why);
@@ -220,7 +223,7 @@ impl Agent {
         self.work.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
     }
 
-    /// Whether custody alone keeps the bundle here: nothing of it is under way.
+    /// Whether custody alone holds the bundle here: it is neither to be sent nor being sent.
     pub(crate) fn is_in_custody_only(&self, held: &Held) -> bool {
         let only = held.has(RetentionConstraint::Custody) && !held.has(RetentionConstraint::Route) && held.sends == 0;
         only && self.custody.as_ref().is_some_and(|custody| custody.get(held.number).is_some())

@@ -1,5 +1,5 @@
-//! Acceptance of custody and answers to former custodians (RFC 5050 5.10.1, 5.4.2, 5.6 step 4, 5.7). No answer leaves
-//! before the store has confirmed the bundle.
+//! Acceptance of custody, and answers to former custodians (RFC 5050 5.10.1, 5.4.2, 5.6 step 4, 5.7). Custody is
+//! confirmed only after the store has committed the bundle.
 
 use crate::agent::Agent;
 use crate::app::SendRequest;
@@ -16,10 +16,11 @@ use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
 /// Store flag of bundles that this node has custody of.
 pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
-/// Ranges of numbers in one signal: with at most 20 bytes each, it stays below 1 % of the longest bundle any node
-/// accepts.
+/// Most ranges of numbers in one signal: with at most 20 bytes each, it stays below 1 % of the longest bundle that any
+/// node accepts.
 const RUNS_MAX: usize = 2048;
-/// Longest head for which custody is accepted: every custodian writes its name into it.
+/// Longest head, in bytes, of a bundle that this node accepts custody of: every custodian writes its name into the
+/// head.
 const HEAD_MAX: u64 = 32 << 10;
 
 /// Whether a bundle requests custody in a form that RFC 5050 4.2 and 5.10 define.
@@ -28,7 +29,7 @@ fn asks(meta: &BundleMeta) -> bool {
 }
 
 impl Agent {
-    /// Whether this node takes part in custody at all.
+    /// Whether custody is configured.
     pub(crate) fn deals_in_custody(&self) -> bool {
         self.custody.is_some()
     }
@@ -38,21 +39,21 @@ impl Agent {
             custody.handed(number, to);
         }
     }
-    /// Whether this node can be custodian: its store is durable and its router makes no copies. With copies there would
-    /// be several custodians.
+    /// Whether this node can be custodian: its store is durable and its router makes no copies, since each copy would
+    /// have a custodian.
     fn may_have_custody(&self) -> bool {
         self.settings.durable && self.custody.is_some() && !self.policies.offers()
     }
 
-    /// Node ID by which this node takes custody: of the source's scheme, because version 6 cannot mix numbers and names
-    /// in one bundle (RFC 6260).
+    /// Node ID under which this node takes custody of a bundle: one of the source's scheme, because a version 6 bundle
+    /// cannot mix numbers and names (RFC 6260). `None` if this node has no such name.
     fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
         let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
         let alike = self.settings.node_ids.iter().find(|id| numbers(id) == numbers(&meta.source));
         alike.cloned().or_else(|| (!numbers(&meta.source)).then(|| self.node_id()))
     }
 
-    /// Writes this node as custodian, and its number of the bundle, into an outgoing bundle.
+    /// Writes this node and its number of the bundle into an outgoing bundle that it has custody of.
     pub(crate) fn say_custody(&self, held: &Held, hop: &mut HopState) {
         if held.has(RetentionConstraint::Custody) {
             hop.custodian = self.custodian_for(&held.bundle).unwrap_or_default();
@@ -60,14 +61,16 @@ impl Agent {
         }
     }
 
-    /// Whether a neighbour's name is vouched for and matches the settings of custody.
+    /// Whether custody is accepted from a neighbour: a link vouches for one of its names, and the settings list that
+    /// name.
     fn deals_with(&self, peer: PeerId) -> bool {
         let (Some(custody), Some(peer)) = (&self.custody, self.neighbours.peers().get(peer)) else { return false };
         let sure = |name: &&farlink_book::PeerName| name.identity >= Identity::Address;
         peer.names.iter().filter(sure).any(|name| matches_any(&custody.settings.from, &name.id))
     }
 
-    /// Whether a bundle of an application requests custody.
+    /// Whether an application's bundle is to request custody: the application or the settings ask for it, and it is
+    /// possible.
     // 5050-5.2-1
     pub(crate) fn asks_for_custody(&self, source: &EndpointId, wanted: &SendRequest) -> bool {
         let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
@@ -83,11 +86,11 @@ impl Agent {
         other.then(|| Custodian { node: node.clone(), transfer: hop.transfer.as_deref().copied() })
     }
 
-    /// Decides on custody of a bundle that is now held, and on its former custodian. `carrier`: its previous node, or
-    /// the one of the bundle around it.
+    /// Decides whether this node will accept custody of a bundle that is now held, or only remembers its custodian.
+    /// `carrier`: the bundle's previous node, or that of the outer bundle if it came through a tunnel.
     pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &HopState, carrier: PeerId) {
-        // Custody must not be released for a bundle of doubtful identity: neither one that only claims the identity and
-        // will be deleted for it, nor one that no link vouches for, whose custodian may mean another bundle.
+        // A signal about a copy of doubtful identity must not release the custodian's bundle: a copy that failed its
+        // security check only claims the identity and will be deleted, and one that no link vouches for may differ.
         let counts = |held: &&Held| {
             asks(&held.bundle) && held.bundle.duties.security().is_none() && !held.flags.has(Flags::STRANGE)
         };
@@ -107,7 +110,8 @@ impl Agent {
             custody.enter(&mut self.book, bundle, stage, before);
         }
     }
-    /// Whether custody of a bundle would be accepted: it is requested and allowed, and there is room.
+    /// Whether custody of a bundle would be accepted: the settings allow it, there is room, and the bundle goes on to
+    /// another node.
     // 5050-5.2-2
     pub(crate) fn takes_custody(&self, held: &Held) -> bool {
         let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
@@ -134,19 +138,19 @@ impl Agent {
             custody.enter(&mut self.book, bundle, stage, before);
         }
     }
-    /// Whether a bundle must not leave before its commit.
+    /// Whether a bundle must not leave yet because custody of it is accepted with the commit.
     // 5050-5.4-6, 5050-5.4.1-3
     pub(crate) fn awaits_custody(&self, held: &Held) -> bool {
         held.has(RetentionConstraint::Commit)
             && self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised))
     }
-    /// Flags with which the store keeps a bundle.
+    /// Custody's part of a bundle's flags in the store.
     pub(crate) fn kept_custody(&self, held: &Held) -> u32 {
         let taken = self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised));
         if taken { KEPT_CUSTODY } else { 0 }
     }
 
-    /// Begins custody of a bundle that the store has now, and answers the former custodian.
+    /// Begins custody of a bundle that the store has committed, and answers the former custodian.
     // 5050-5.7-5, 5050-5.10-2, 5050-5.10.1-2
     pub(crate) fn on_custody_stored<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
@@ -168,8 +172,8 @@ impl Agent {
         }
     }
 
-    /// Answers a custodian that sends a bundle which is here or was delivered here, so that it may release it (RFC 5050
-    /// 5.6 step 4).
+    /// Answers a custodian that sends a bundle which is held or was delivered here already, so that the custodian may
+    /// release it (RFC 5050 5.6 step 4).
     // 5050-5.6-5
     pub(crate) fn answer_again<S: Sink<Output>>(
         &mut self,
@@ -195,7 +199,7 @@ impl Agent {
         self.answer(cx, &before, meta, answer);
     }
 
-    /// Answers the custodian of a departing bundle if it was given up or delivered here.
+    /// Answers the custodian of a departing bundle that was given up or delivered here, and ends custody of it.
     // 5050-5.4.2-1, 5050-5.7-5
     pub(crate) fn leave_custody<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
         let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
@@ -212,15 +216,16 @@ impl Agent {
         }
     }
 
-    /// Whether a custodian that sends a bundle in custody here may release it. It must not if it may have received it
-    /// through a neighbour that this node handed the bundle to: their signal, which is under way, ends custody here
-    /// too, and no custodian would be left.
+    /// Whether this node certainly stays custodian of a bundle that another custodian also sends, so that the other may
+    /// release it. If this node has handed the bundle on, the other may have received it through that neighbour: the
+    /// custody signal that is under way would end custody here, too, and no custodian would be left.
     fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
         let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
         entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))
     }
 
-    /// Answers a custodian about one bundle: gathered if the custodian numbered it, else in a signal of its own.
+    /// Answers a custodian about one bundle: with other answers if the custodian numbered the bundle, else in a signal
+    /// of its own.
     fn answer<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -273,7 +278,7 @@ impl Agent {
     }
 }
 
-/// Answer to a custodian about a bundle that was given up.
+/// Answer to a custodian about a bundle that was given up for this reason.
 fn failed(reason: DeleteReason) -> Answer {
     match reason {
         DeleteReason::DepletedStorage | DeleteReason::TrafficPared => Answer::Depleted,

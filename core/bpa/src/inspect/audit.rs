@@ -1,4 +1,5 @@
-//! Consistency checks between the book, its retention constraints and their owners, and sizes of tables; for tests.
+//! Consistency checks between the book, its retention constraints and their owners, and the sizes of all tables; for
+//! tests.
 
 use crate::agent::Agent;
 use crate::custody::Stage;
@@ -10,7 +11,7 @@ use farlink_book::{Held, RetentionConstraint, RetentionConstraints};
 pub struct Counts {
     /// Held bundles of all kinds.
     pub bundles: usize,
-    /// Bundles with an answer that waits for their commit.
+    /// Bundles whose commit is pending.
     pub debts: usize,
     /// Arrivals with reserved room.
     pub promises: usize,
@@ -18,29 +19,29 @@ pub struct Counts {
     pub legs: usize,
     /// Lists of all queues.
     pub lists: usize,
-    /// Cursors of walks in progress and of offers to neighbours.
+    /// Open cursors of the book: of lists for operators, rerouting, memory and offers to neighbours.
     pub cursors: usize,
     /// Transmissions under way.
     pub sends: usize,
     /// Bundles that leave in fragments.
     pub cuts: usize,
-    /// Bundles that wait for a time or for room at a neighbour, and those with remembered refusals.
+    /// Entries about bundles that wait for a time or for room at a neighbour, that were refused, or that came back.
     pub waits: usize,
     /// Neighbours with an open offer.
     pub offers: usize,
-    /// Bundles in line for an application or with one.
+    /// Places of bundles in applications' queues, and deliveries without an answer.
     pub deliveries: usize,
     /// Endpoints with a registration or waiting bundles.
     pub endpoints: usize,
     /// Present and former group members that are remembered with bundles.
     pub members: usize,
-    /// Originals whose fragments are being collected, and reassembled bundles.
+    /// Originals whose fragments are being collected, reassembled bundles, and arriving bundles with pieces.
     pub fragments: usize,
-    /// Payloads that will be released from memory.
+    /// Payloads on disk whose memory will be released later.
     pub on_disk: usize,
-    /// Bundles that request custody, and receivers of gathered answers.
+    /// Number of bundles that request custody, and of groups of gathered answers.
     pub custody: (usize, usize),
-    /// Hellos that wait or are under way.
+    /// Hellos that are to be sent, are under way, or wait to be evaluated.
     pub hellos: usize,
     /// Sum of neighbours and links.
     pub neighbours: usize,
@@ -98,7 +99,7 @@ impl Agent {
         if let Some(tunnels) = &self.tunnels {
             tunnels.audit(&self.book);
         }
-        // Arriving bundles are charged through their reservations until they complete.
+        // An arriving bundle is charged through its reservation until it completes, so its pieces are left out.
         let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
         self.bounds.fair_share.audit(here.chain(self.bounds.reservations.counted()), &self.settings.limits);
         // Outer bundles and pieces take no room of their own, but all of them are in the book.

@@ -1,4 +1,4 @@
-//! Causes of waiting and expected departure of each bundle, for operators: singly, in pages, or in sums. One call
+//! Cause of waiting and expected departure of each bundle, for operators: singly, in pages, or in sums. A page or a sum
 //! examines at most 512 bundles, however many are held.
 
 use crate::agent::Agent;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use farlink_base::{Duration, EndpointId, Instant, LinkId, NodeId, PeerId, format_duration};
 use farlink_book::{CursorId, Held, Peer, RetentionConstraint};
 
-/// Bundles that one call examines.
+/// Most bundles that one page or sum examines.
 const LOOK: usize = 512;
 
 /// Cause of waiting, by which lists are grouped.
@@ -64,7 +64,7 @@ impl For {
     }
 }
 
-/// Cause of a bundle's presence, with the link, neighbour and time that belong to it.
+/// Cause of a bundle's waiting, with the link, neighbour and time that belong to it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Cause {
     what: For,
@@ -78,12 +78,12 @@ const fn just(what: For) -> Cause {
     Cause { what, link: None, peer: None, turned: None, at: None }
 }
 
-/// Grouping of sums: destination, cause, neighbour, second of departure.
+/// Key of a sum: destination, cause, neighbour, second of the expected departure.
 type CauseKey = (NodeId, For, Option<PeerId>, Option<u64>);
 
 impl Agent {
-    /// The first `limit` held bundles by number after `after`, with their causes. It walks all held bundles; nodes ask
-    /// for pages instead.
+    /// The `limit` held bundles with the lowest numbers above `after`, with their causes of waiting. Examines all held
+    /// bundles; nodes ask for pages instead.
     pub fn bundles(&self, now: Instant, after: farlink_base::BundleHandle, limit: usize) -> Vec<BundleStatus> {
         // After a restart the order of arrival is not the order of numbers.
         // A map keeps the lowest numbers seen so far without sorting all bundles.
@@ -99,7 +99,8 @@ impl Agent {
         first.into_values().filter_map(|handle| self.book.get(handle)).map(|held| self.row(now, held)).collect()
     }
 
-    /// A cursor before the oldest bundle, for [`Agent::page`] and [`Agent::sums`]; [`Agent::end_list`] releases it.
+    /// Opens a cursor before the oldest bundle, for [`Agent::page`] and [`Agent::sums`]; [`Agent::end_list`] releases
+    /// it.
     pub fn begin_list(&mut self) -> CursorId {
         self.book.open_cursor()
     }
@@ -107,8 +108,8 @@ impl Agent {
     pub fn end_list(&mut self, list: CursorId) {
         self.book.close_cursor(list);
     }
-    /// Next bundles of a list in order of arrival, at most `limit`, leaving out numbers up to `after`. Returns whether
-    /// more may follow: then call again, even after an empty page.
+    /// Next bundles of a list in order of arrival, at most `limit`, without those numbered up to `after`. Also returns
+    /// whether to call again: more bundles may follow even an empty page.
     pub fn page(&mut self, now: Instant, list: CursorId, after: u64, limit: usize) -> (Vec<BundleStatus>, bool) {
         let mut rows = Vec::new();
         for _ in 0..LOOK {
@@ -122,7 +123,8 @@ impl Agent {
         }
         (rows, true)
     }
-    /// Sums over the next bundles of a list, by destination, reason and departure. Returns whether more follow.
+    /// Sums over the next bundles of a list, by destination, cause, neighbour and second of departure. Also returns
+    /// whether more follow.
     pub fn sums(&mut self, now: Instant, list: CursorId) -> (Vec<Sum>, bool) {
         let mut sums: BTreeMap<CauseKey, Sum> = BTreeMap::new();
         let mut more = true;
@@ -169,7 +171,7 @@ impl Agent {
 
     fn cause(&self, now: Instant, held: &Held) -> Cause {
         let (meta, bundle) = (&held.bundle, held.handle());
-        // The first cause that matches is the one that blocks the bundle now.
+        // The first cause that applies is the one that blocks the bundle now.
         if self.fragments.is_arriving(bundle) {
             return just(For::Rest);
         }
@@ -207,7 +209,7 @@ impl Agent {
         }
         if let Some((peer, turned)) = self.turned(held) {
             let full = turned == Turned::Away(farlink_base::Refusal::NoResources);
-            // Either table may hold the next attempt: the bundle's own wait or its group's back-off.
+            // Either table may hold the next attempt: the bundle's own wait, or the backoff of its group.
             let at = [self.outbound.waits.due(bundle), self.outbound.backoff.due(bundle)].into_iter().flatten().min();
             let what = if full { For::Room } else { For::Neighbour };
             return Cause { peer: Some(peer), turned: Some(turned), at, ..just(what) };
@@ -235,7 +237,7 @@ impl Agent {
             },
         }
     }
-    /// Time a link takes for its whole queue; zero if its rate is unknown.
+    /// Time that a link needs for its whole queue; zero if its rate is unknown.
     fn backlog(&self, now: Instant, link: &Link) -> Duration {
         let Some(rate) = link.state(self.plan.placed(), now).rate.filter(|rate| rate.0 > 0) else {
             return Duration::ZERO;
@@ -245,7 +247,7 @@ impl Agent {
         Duration::from_millis(u64::try_from(bits * 1000 / u128::from(rate.0)).unwrap_or(u64::MAX))
     }
 
-    /// First neighbour that counts as having refused a bundle, with the reason.
+    /// First neighbour that counts as having refused a bundle, and why.
     fn turned(&self, held: &Held) -> Option<(PeerId, Turned)> {
         let id = *self.tried(held).first()?;
         Some((id, self.outbound.waits.why(held.handle(), id)?))
@@ -300,7 +302,7 @@ impl Agent {
         }
     }
 
-    /// A disabled link to a node, or to the next hop of its static route.
+    /// Name of a disabled link to a node, or to the next hop of the node's static route, if there is one.
     fn disabled_link_to(&self, destination: &EndpointId) -> Option<&str> {
         let peer = self.neighbours.of_node(self.next_hop(destination).unwrap_or_else(|| destination.node()))?;
         let links = peer.links.iter().filter_map(|link| self.neighbours.link(*link));

@@ -1,4 +1,4 @@
-//! Views for operators and tests. Nothing here changes the node's behaviour except on an operator's request.
+//! Views for operators and tests. Only requests of operators change the node's behaviour here.
 
 #[cfg(feature = "audit")]
 pub(crate) mod audit;

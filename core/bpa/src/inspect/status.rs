@@ -71,7 +71,7 @@ impl Agent {
         }
     }
 
-    /// Obstacle to departures over a link now, if any.
+    /// Reason why no bundle can leave over a link now; `None` if one can.
     pub(super) fn what_hinders(&self, now: Instant, link: &Link) -> Option<&'static str> {
         if !link.enabled {
             Some("disabled")
@@ -86,24 +86,24 @@ impl Agent {
         }
     }
 
-    /// State of a link, as in [`LinkStatus::state`]; `None` without such a link.
+    /// State of a link, as in [`LinkStatus::state`]; `None` if there is no such link.
     pub fn link_state(&self, now: Instant, link: LinkId) -> Option<&'static str> {
         let link = self.neighbours.link(link)?;
         Some(self.what_hinders(now, link).unwrap_or("up"))
     }
 
-    /// Plain settings and bounds in force.
+    /// Plain settings and bounds that apply.
     pub fn plain_settings(&self) -> (&AgentSettings, &Limits) {
         (&self.settings.node, &self.settings.limits)
     }
-    /// Static routes as given: pattern and next hop.
+    /// Static routes in the order in which they were added: pattern and next hop.
     pub fn routes(&self) -> &[(String, EndpointId)] {
         &self.settings.routes
     }
 
-    /// Node ID of a node named in an event; null if only its number is known here.
+    /// Node ID of a node that an event names by number; null if the ID is not known here.
     pub fn node_name(&self, node: NodeId) -> EndpointId {
-        // The number of an ipn node is its name; other names are known of this node and its neighbours only.
+        // The number of an ipn node is its name; of other nodes only this node and its neighbours are known by name.
         if !node.is_named() {
             return EndpointId::ipn(node.0, 0);
         }
@@ -112,12 +112,12 @@ impl Agent {
         own.chain(neighbours).find(|id| id.node() == node).map(EndpointId::node_id).unwrap_or_default()
     }
 
-    /// Contact plan in force, if any.
+    /// Contact plan of the node, if any.
     pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
         self.plan.index()
     }
 
-    /// Bundles held, their bytes, and the capacity in bytes.
+    /// Number of bundles held, their bytes, and the capacity in bytes.
     pub fn fill(&self) -> (u64, u64, u64) {
         (self.book.len() as u64, self.book.bytes(), self.settings.capacity_bytes)
     }

@@ -1,5 +1,5 @@
-//! The contact plan on the monotonic clock, and links from creation to removal: their state is reported to layers,
-//! policies and listeners. One timer per link, for its next edge only.
+//! The contact plan on the monotonic clock, and links from creation to removal: changes of their state are reported to
+//! layers, policies and listeners. Each link has one timer, for the next begin or end of a contact.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -15,7 +15,7 @@ use farlink_base::{Clock, Duration, EndpointId, Event, Instant, LinkId, LinkTerm
 use farlink_book::{Identity, Origin, Peer, PolicyEvent};
 use farlink_routing::{GroupId, PlacedPlan, PlanIndex};
 
-/// Smaller steps of the wall clock count as drift.
+/// Least step of the wall clock, ms, that is reported and reroutes queued bundles; less counts as drift.
 const STEP_MS: u64 = 50;
 
 impl Agent {
@@ -34,15 +34,15 @@ impl Agent {
         }
     }
 
-    /// Wall time, if the clock is trusted.
+    /// Wall time at `now`; `None` without a trusted clock.
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.wall_clock.utc_at(now)
     }
-    /// Operating time of the node as far as known, all runs together, ms.
+    /// Operating time of all runs of the node so far, as far as known, ms.
     pub fn ran_ms(&self, now: Instant) -> u64 {
         self.wall_clock.ran_ms(now)
     }
-    /// Checks the clock against the store's record of earlier runs, and reports doubt.
+    /// Checks the clock against the record of earlier runs, and reports it when doubt begins.
     pub(crate) fn judge_clock<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         if let Some(off_ms) = self.wall_clock.judge(cx.now) {
             self.event(cx.out, Event::ClockDoubted { off_ms });
@@ -53,7 +53,7 @@ impl Agent {
         self.plan.preload(plan);
         self.bind_plan(cx);
         if self.policies.uses_plan() {
-            // Queued for contacts that the new plan may lack.
+            // Queued bundles may be booked for contacts that the new plan lacks.
             self.let_queues_go();
         }
     }
@@ -68,7 +68,8 @@ impl Agent {
         self.work.push(Step::RerouteAll);
     }
 
-    /// Places the plan on the monotonic clock; repeated after each change of clock or plan.
+    /// Places the plan on the monotonic clock and assigns its contacts to links; repeated after each reading of the
+    /// clock and each change of plan or links.
     fn bind_plan<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         let now = cx.now;
         self.plan.place(now, self.wall_clock.clock());
@@ -88,7 +89,7 @@ impl Agent {
                 crate::policies::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
             self.policies.plan(seen, &plan);
             self.follow_orders(now, farlink_book::Side::Router);
-            // A drifting clock moves the plan again and again: bundles that wait for other reasons are left alone.
+            // A drifting clock moves the plan again and again: only waiting bundles are routed again, queued ones stay.
             if self.policies.uses_plan() {
                 self.work.push(Step::RerouteAll);
             }
@@ -98,14 +99,15 @@ impl Agent {
         }
     }
 
-    /// Assigns a group of contacts to the link it names, or else to the first link to that neighbour.
+    /// Assigns a group of contacts between this node and `peer` to a link to `peer`: the one that the group names, or
+    /// the first if it names none. Only links to configured neighbours count.
     fn bind_group(&mut self, index: &PlanIndex, group: GroupId, peer: NodeId, incoming: bool) {
         if self.is_local(peer) {
             return;
         }
         let name = index.link_name(group);
         let peers = self.neighbours.peers();
-        // A dynamic neighbour that claims the name gets none of its contacts.
+        // A neighbour that only claims this name gets none of its contacts.
         let leads_there = |link: &&crate::neighbours::link::Link| {
             peers.get(link.peer).is_some_and(|p| p.origin == Origin::Configured && p.is(peer))
         };
@@ -128,7 +130,8 @@ impl Agent {
         self.refresh_link(cx, link);
     }
 
-    /// Reports changes of a link to its layer, policies and listeners, and arms its next edge.
+    /// Reports changes of a link's state to its layer, policies and listeners, and arms the timer of the next begin or
+    /// end of a contact.
     pub(crate) fn refresh_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId) {
         let now = cx.now;
         // Before the store was read every bundle would be refused, so links stay down.
@@ -174,8 +177,8 @@ impl Agent {
         }
     }
 
-    /// Moves the queue of a link that went down to a sibling link that is up, or to another route of the plan;
-    /// otherwise the bundles wait for the link.
+    /// Routes the queue of a link that went down again if the neighbour has another link that is up, or the plan may
+    /// have another route; otherwise the bundles wait for the link.
     fn leave_link(&mut self, id: LinkId, peer: farlink_base::PeerId) {
         let siblings = self.neighbours.peers().get(peer).is_some_and(farlink_book::Peer::is_up);
         let planned = self.neighbours.link(id).is_some_and(crate::neighbours::link::Link::is_planned);
@@ -186,7 +189,7 @@ impl Agent {
         }
     }
 
-    /// Notes that a neighbour came up on a link or was lost there.
+    /// Notes that a neighbour was met over a link or lost there; a neighbour that came up is greeted.
     fn meet(&mut self, now: Instant, link: LinkId, met: bool, delay: Duration) {
         let peer = self.neighbours.peer_of(link);
         match self.neighbours.note(link, met, self.plan.placed(), now) {
@@ -221,7 +224,7 @@ impl Agent {
         }
     }
 
-    /// Enables or disables a link for an operator; disabling ends its sessions, so that the neighbour notices.
+    /// Enables or disables a link for an operator. Disabling it ends its sessions, so that the neighbour notices.
     pub(crate) fn enable_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, name: &str, enabled: bool) {
         let Some(id) = self.neighbours.named(name) else { return };
         let Some(link) = self.neighbours.link_mut(id) else { return };
@@ -232,7 +235,8 @@ impl Agent {
         }
     }
 
-    /// Adds a link to a neighbour of this origin. Returns false if the number is in use.
+    /// Adds a link whose neighbour is known from `origin`, and reroutes bundles that may go over it. Returns false if
+    /// the number is in use.
     pub(crate) fn take_link<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -247,7 +251,7 @@ impl Agent {
             return true;
         }
         self.refresh_link(cx, settings.link);
-        // Bundles without a route may go over it: those for this neighbour, or with it as next hop.
+        // Bundles without a route may go over the new link: those for its neighbour, or with it as next hop.
         let next_hop = |(_, hop): &(String, EndpointId)| hop.node() == settings.peer.node();
         match self.settings.routes.iter().any(next_hop) {
             true => self.work.push(Step::RerouteAll),
@@ -255,8 +259,8 @@ impl Agent {
         }
         true
     }
-    /// Sends hellos over this link beside its data at no cost, for simulations that neglect them. Call it before the
-    /// link first asks for a turn.
+    /// Makes hellos over this link cost no transmission time, for simulations that neglect them. Must precede the
+    /// link's first turn.
     pub fn free_hellos(&mut self, link: LinkId) {
         if let Some(link) = self.neighbours.link_mut(link).filter(|link| link.takes.turns()) {
             link.takes = Takes::FreeTurns;
@@ -266,8 +270,8 @@ impl Agent {
     pub fn has_link(&self, name: &str) -> bool {
         self.neighbours.named(name).is_some_and(|link| !link.is_dynamic())
     }
-    /// Whether a discovery announcement would add nothing about a node: it is this node, has a configured link, or is
-    /// reachable under a vouched name.
+    /// Whether a discovery announcement would add nothing about a node: the node is this one, or a neighbour that a
+    /// link vouches for and that has a configured link or is reachable.
     pub fn is_surely_known(&self, node: NodeId) -> bool {
         let sure = |peer: &farlink_book::Peer| {
             let links = peer.origin == Origin::Configured && !peer.links.is_empty();
@@ -284,7 +288,8 @@ impl Agent {
         })
     }
 
-    /// Removes a link and routes its queued bundles again. Its layer still answers for transmissions in progress.
+    /// Removes a link and routes its queued bundles again. The link's layer still answers for transmissions in
+    /// progress.
     pub(crate) fn drop_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId) {
         let Some(link) = self.neighbours.link_mut(id) else { return };
         link.carrier = false;
@@ -296,19 +301,19 @@ impl Agent {
         if let Some(timer) = link.edge_timer {
             self.work.cancel(timer);
         }
-        // Its contacts may belong to another link of that neighbour from now on.
+        // From now on its contacts may belong to another link to that neighbour.
         if link.is_planned() {
             self.bind_plan(cx);
         }
     }
 
-    /// Whether this names another node: application endpoints (RFC 9171 4.2.5.2) and names local to this node (RFC 9758
-    /// 5.4) do not.
+    /// Whether this is the node ID of another node. Application endpoints (RFC 9171 4.2.5.2) and names local to this
+    /// node (RFC 9758 5.4) are not.
     pub(crate) fn names_another(&self, name: &EndpointId) -> bool {
         name.is_node_id() && !name.is_here() && !self.is_local(name.node())
     }
 
-    /// Notes that a neighbour's name became known or better vouched for; quotas follow the name.
+    /// Learns a neighbour's name or a better proof of it; quotas then follow the new name.
     pub(crate) fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
         self.neighbours.learn(peer, name, identity);
         let name = self.neighbours.peers().get(peer).map(Peer::endpoint);
@@ -373,7 +378,7 @@ impl Agent {
         }
     }
 
-    /// Name of a link, for operators.
+    /// Name of a link, for operators; "?" if there is no such link.
     pub(crate) fn link_name(&self, link: LinkId) -> String {
         self.neighbours.link(link).map_or_else(|| String::from("?"), |link| link.name.clone())
     }

@@ -1,9 +1,9 @@
 //! Budget of processing time for neighbours' hellos. Evaluating a hello takes time: policies learn from it, and held
-//! bundles are examined again. Each hello is charged an estimate; one that arrives while the neighbour's budget is
-//! spent is kept, joined with later ones, and evaluated once there is budget again. A neighbour with normal traffic
-//! never notices; one that sends ten thousand a second gets eight evaluated.
+//! bundles are examined again. Each hello is charged an estimate. A hello that arrives while the neighbour's budget is
+//! spent is joined with later ones and evaluated once there is budget again. A neighbour with normal traffic never
+//! notices; of ten thousand hellos a second, eight are evaluated.
 //!
-//! Each neighbour with a vouched name has a budget of its own. All that only claim a name share one budget.
+//! Each neighbour with a vouched name has a budget of its own. All neighbours that only claim a name share one budget.
 
 use crate::neighbours::hellos::{HelloContent, MESSAGE_MAX};
 use alloc::collections::BTreeMap;
@@ -12,27 +12,27 @@ use core::time::Duration;
 use farlink_base::{Instant, PeerId};
 use farlink_book::{Identity, Peer};
 
-/// Fixed charge of a hello.
+/// Fixed charge of a hello: eight a second.
 pub(super) const HELLO: Duration = Duration::from_millis(125);
-/// Charge per byte: 250 kB a second.
+/// Charge per byte of a hello: 250 kB a second.
 pub(super) const BYTE: Duration = Duration::from_micros(4);
 /// Charge per held bundle that is examined again.
 pub(super) const HELD: Duration = Duration::from_micros(10);
 /// Charge per candidate that the router examines.
 pub(super) const LOOK: Duration = Duration::from_micros(2);
-/// Budget that may be used in advance, because contact may be lost and regained several times in a row.
+/// Time by which the budget may be overdrawn, because contact may be lost and regained several times in a row.
 pub(super) const AHEAD: Duration = Duration::from_secs(4);
-/// Bytes of waiting hellos of all neighbours together; further ones are dropped.
+/// Most bytes of waiting hellos, all neighbours together; more are dropped.
 pub(super) const WAITING_MAX: usize = 4 << 20;
-/// Most neighbours with waiting hellos whose names are only claimed.
+/// Number of neighbours with waiting hellos from which on no further neighbour that only claims a name may join them.
 pub(super) const CLAIMING_MAX: usize = 64;
 
-/// Joined hellos of a neighbour whose budget was spent.
+/// Hellos of one neighbour whose budget was spent, joined.
 #[derive(Debug, Default)]
 pub(super) struct DeferredHellos {
-    /// Deadline of its timer; any other timer belongs to an earlier encounter.
+    /// Deadline of the timer for these hellos; a timer that fires earlier belongs to an earlier encounter.
     pub rings: Instant,
-    /// Identities of its newest summary, if any.
+    /// Identities in the newest summary, if one came.
     summary: Option<Vec<u8>>,
     messages: [Vec<u8>; 2],
 }
@@ -40,20 +40,21 @@ impl DeferredHellos {
     pub fn len(&self) -> usize {
         self.summary.as_ref().map_or(0, Vec::len) + self.messages.iter().map(Vec::len).sum::<usize>()
     }
-    /// Joins one more hello: the newer message is read last, as if its sender had joined them.
+    /// Joins one more hello, in at most `room` bytes: a newer summary replaces the older one, and messages are
+    /// appended, so that the newer one is read last.
     pub fn add(&mut self, hello: &HelloContent<'_>, room: usize) {
         if hello.summary && hello.ids.len() <= room {
             self.summary = Some(hello.ids.to_vec());
         }
         for (message, more) in self.messages.iter_mut().zip(hello.messages) {
-            // Part of a policy's message would be unreadable: one that does not fit is dropped whole.
+            // Part of a policy's message would be unreadable: a message that does not fit is dropped whole.
             if message.len() + more.len() <= MESSAGE_MAX.min(room) {
                 message.extend_from_slice(more);
             }
         }
     }
     pub(super) fn joined(&self) -> HelloContent<'_> {
-        // Free space was noted at arrival and is not kept.
+        // Free space was noted at arrival, so it is not kept here.
         HelloContent {
             summary: self.summary.is_some(),
             free: 0,

@@ -1,8 +1,8 @@
-//! Hellos: messages between neighbours when they meet, and later messages of their policies, gathered into one bundle a
-//! turn. A real node sends them as bundles.
+//! Hellos: descriptions of themselves that neighbours exchange when they meet, and later messages of their policies.
+//! All that one call of the agent has for a neighbour leaves in one bundle.
 //!
-//! Content: version 1, flags, free bytes, capacity, count of identities and the low halves of the
-//! newest, length and bytes of the router's message, bytes of the control's; big-endian.
+//! Content, big-endian: version 1, flags, free bytes, capacity, number of identities and their low halves, length and
+//! bytes of the router's message, bytes of the control's message.
 
 use crate::neighbours::hello_budget::HelloBudget;
 use alloc::boxed::Box;
@@ -12,10 +12,10 @@ use farlink_base::{Empty, Instant, PeerId};
 use farlink_book::{Book, Handle, Side};
 
 pub(super) const VERSION: u8 = 1;
-/// Flag: the identities summarise all bundles held.
+/// Flag: the identities list recent deliveries and held bundles, up to [`IDS_MAX`], in place of earlier lists.
 pub(super) const SUMMARY: u8 = 1;
-/// Lifetime of a hello, ms, besides four times the light time of its link. It equals the time a hello is waited for,
-/// because it may wait for its own turn until the neighbour's has come.
+/// Lifetime of a hello, ms, to which four times the light time of its link is added: the hello may wait for its link's
+/// turn. Also the time after which a neighbour that lost its numbers in a restart is accepted again.
 pub(super) const LIFETIME_MS: u64 = 60_000;
 /// Most identities in one hello.
 pub(super) const IDS_MAX: usize = 8 << 10;
@@ -35,9 +35,9 @@ pub(super) struct Hello {
 #[derive(Debug, Default)]
 pub(crate) struct Hellos {
     pub(super) pending: BTreeMap<PeerId, Hello>,
-    /// Hello on its way to each neighbour, with its content.
+    /// Last hello made for each neighbour: its bundle and content.
     pub(super) under_way: BTreeMap<PeerId, (Handle, Hello)>,
-    /// Hellos of neighbours that wait for budget.
+    /// Hellos from neighbours whose budget is spent.
     pub(super) hello_budget: Option<Box<HelloBudget>>,
 }
 
@@ -51,7 +51,7 @@ impl Empty for Hellos {
 }
 
 impl Hello {
-    /// Appends a policy's message as far as there is room.
+    /// Appends a policy's message, cut off at [`MESSAGE_MAX`].
     fn add(&mut self, side: Side, bytes: &[u8]) {
         // `HELLO_MAX` relies on this bound.
         let message = &mut self.messages[side as usize];
@@ -61,12 +61,12 @@ impl Hello {
 }
 
 impl Hellos {
-    /// Queues a message of a policy; several of one turn are joined.
+    /// Queues a message of a policy; several of one call are joined.
     pub fn queue_message(&mut self, to: PeerId, side: Side, bytes: &[u8]) {
         self.pending.entry(to).or_default().add(side, bytes);
     }
-    /// Joins the content of an unsent hello with the next one. The older comes first, so that the newer message of a
-    /// policy is read last.
+    /// Joins a new hello with the content of an unsent one. The older message of a policy comes first, so that the
+    /// newer is read last.
     pub(super) fn join(&mut self, to: PeerId, hello: Hello, book: &Book) -> Hello {
         // A hello in transmission can no longer change.
         let waits = |(bundle, _): &&mut (Handle, Hello)| book.get(*bundle).is_some_and(|held| held.sends == 0);
@@ -82,7 +82,7 @@ impl Hellos {
     pub(super) fn greet(&mut self, to: PeerId, summary: bool) {
         self.pending.entry(to).or_default().summary |= summary;
     }
-    /// Receiver of a hello under way.
+    /// Neighbour for which a hello was made.
     pub fn peer_of(&self, hello: Handle) -> Option<PeerId> {
         self.under_way.iter().find(|(_, (bundle, _))| *bundle == hello).map(|(peer, _)| *peer)
     }
@@ -93,7 +93,7 @@ impl Hellos {
         }
         self.under_way.remove(&peer).map(|(bundle, _)| bundle)
     }
-    /// Waiting hellos and hellos under way.
+    /// Number of hellos to be sent, under way, and waiting for budget.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         self.pending.len()

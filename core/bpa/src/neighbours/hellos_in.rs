@@ -1,4 +1,4 @@
-//! Arriving hellos: their budget and their consequences.
+//! Arriving hellos: charged to the neighbour's budget, then evaluated.
 
 use crate::agent::Agent;
 use crate::neighbours::hello_budget::{
@@ -11,14 +11,14 @@ use farlink_base::{CreationTimestamp, Instant, PeerId};
 use farlink_book::{PolicyEvent, Side};
 
 impl Agent {
-    /// Whether a hello is newer than all others of this encounter; it is noted if so. A neighbour that lost its numbers
-    /// in a restart, and has no clock, is accepted again after a hello's lifetime.
+    /// Whether a hello is newer than all others of this encounter; if so, it is noted as the newest. A neighbour that
+    /// lost its numbers in a restart, and has no clock, is accepted again after a hello's lifetime.
     pub(crate) fn is_news(&mut self, now: Instant, from: PeerId, made: CreationTimestamp) -> bool {
         let Some(peer) = self.neighbours.peer_mut(from) else { return false };
         peer.newest_hello.is_news(made, now, core::time::Duration::from_millis(LIFETIME_MS))
     }
 
-    /// Takes a neighbour's hello.
+    /// Takes a neighbour's hello: notes its free space at once, and evaluates the rest within the budget.
     pub(crate) fn on_hello(&mut self, now: Instant, from: PeerId, content: &[u8]) {
         let Some(hello) = read(content) else { return };
         let Some(peer) = self.neighbours.peer_mut(from) else { return };
@@ -26,7 +26,8 @@ impl Agent {
         self.process_or_defer_hello(now, from, &hello);
     }
 
-    /// Evaluates a hello within the budget.
+    /// Evaluates a hello: notes the bundles it lists, passes messages to the policies, and offers bundles to the
+    /// neighbour again.
     fn apply_hello(&mut self, now: Instant, from: PeerId, hello: &HelloContent<'_>) {
         let Some(peer) = self.neighbours.peer_mut(from) else { return };
         // A summary replaces everything noted earlier about the neighbour's bundles.
@@ -71,14 +72,14 @@ impl Agent {
     /// Estimated processing time of a hello.
     fn cost_of(&self, hello: &HelloContent<'_>) -> Duration {
         let bytes = hello.ids.len() + hello.messages.iter().map(|message| message.len()).sum::<usize>();
-        // Only these hellos cause held bundles to be offered again.
+        // Other hellos do not cause held bundles to be offered again.
         let anew = hello.summary || !self.policies.asks_summaries() || !hello.messages[0].is_empty();
         let times = |each: Duration, count: usize| each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         let looked_at = if anew { self.book.len() } else { 0 };
         let looks = if hello.messages[0].is_empty() { 0 } else { self.policies.looks() };
         HELLO + times(BYTE, bytes) + times(HELD, looked_at) + times(LOOK, looks)
     }
-    /// Earliest time of the neighbour's next evaluation.
+    /// Earliest time at which the budget admits the neighbour's next hello; `None` for an unknown neighbour.
     fn next_hello_at(&self, from: PeerId) -> Option<Instant> {
         let peer = self.neighbours.peers().get(from)?;
         let until = if is_sure(peer) { peer.hellos_until } else { self.hellos.claiming() };
@@ -89,7 +90,7 @@ impl Agent {
         let sure = self.neighbours.peers().get(from).is_some_and(is_sure);
         let hello_budget = self.hellos.hello_budget();
         let taken: usize = hello_budget.waiting.values().map(DeferredHellos::len).sum();
-        // The shared budget bounds the memory of neighbours that only claim a name.
+        // Neighbours that only claim a name must not fill the memory.
         if !sure && hello_budget.waiting.len() >= CLAIMING_MAX && !hello_budget.waiting.contains_key(&from) {
             return;
         }
@@ -101,11 +102,11 @@ impl Agent {
             self.work.arm(at, Timer::Hello(from));
         }
     }
-    /// Timer of a neighbour's waiting hellos.
+    /// Evaluates a neighbour's waiting hellos if the budget admits them by now, else waits on.
     pub(crate) fn on_hello_timer(&mut self, now: Instant, from: PeerId) {
         let later = self.next_hello_at(from).filter(|at| *at > now);
         let waiting = self.hellos.hello_budget.as_mut().and_then(|hello_budget| hello_budget.waiting.get_mut(&from));
-        // A timer of an earlier encounter may still ring.
+        // A timer of an earlier encounter may still fire.
         let Some(deferred) = waiting.filter(|deferred| deferred.rings <= now) else { return };
         match later {
             Some(at) => {

@@ -1,4 +1,4 @@
-//! Outgoing hellos: one bundle a turn to each neighbour with pending messages.
+//! Outgoing hellos: one bundle for each neighbour with pending content, at the end of each call of the agent.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -13,7 +13,7 @@ use farlink_base::{BundleMeta, EndpointId, Facts, Instant, PeerId, Priority, Sin
 use farlink_book::{Birth, Flags, Handle, Held, New, NextHop, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
-    /// Sends pending hellos to neighbours that are up.
+    /// Sends pending hellos; those for neighbours that are down or have no name are dropped.
     pub(crate) fn flush_hellos<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) {
         while let Some((peer, hello)) = self.hellos.pending.pop_first() {
             let Some(p) = self.neighbours.peers().get(peer) else { continue };
@@ -55,7 +55,8 @@ impl Agent {
         }
     }
 
-    /// Holds a hello in memory only, bound to the link it was made for.
+    /// Queues a hello for the link it was made for, held in memory only. It replaces the neighbour's former hello if
+    /// that was never sent.
     fn send_hello<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -82,7 +83,7 @@ impl Agent {
             cx.out,
         );
         if let Some((before, _)) = self.hellos.under_way.insert(peer, (bundle, hello)) {
-            // The new hello repeats its content, unless it has left.
+            // The new hello supersedes a former one that was never sent.
             if self.book.get(before).is_some_and(|held| held.sends == 0) {
                 self.depart(cx, before, Why::Forwarded, None);
             }
@@ -91,14 +92,14 @@ impl Agent {
         self.queue(bundle, leg, false, cx.out);
     }
 
-    /// Whether this is a hello of this node: it has no record, and policies do not see it.
+    /// Whether a bundle is a hello that this node made: it has no record in the store, and policies do not see it.
     pub(crate) fn is_hello(&self, held: &Held) -> bool {
         let hello = held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
         hello && !self.is_local(held.destination())
     }
 
-    /// Repeats a hello that did not get through while its neighbour is up, after the back-off if the neighbour refused
-    /// it.
+    /// Sends a hello again that did not get through, while its neighbour is up; after the backoff if the neighbour
+    /// refused it.
     pub(crate) fn repeat_hello<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let peer = self.hellos.peer_of(bundle).and_then(|peer| self.neighbours.peers().get(peer));
         let Some(link) = peer.and_then(|peer| peer.up.first().copied()) else {
@@ -123,7 +124,8 @@ impl Agent {
         if hello.summary {
             let listed = |held: &&Held| !held.bundle.is_anonymous() && !self.is_hello(held);
             let kept = self.book.all().filter(listed).map(|held| held.bundle.id);
-            // At most half are deliveries, so that held bundles are listed too.
+            // At most half of the list are deliveries, so that held bundles are listed, too, the oldest first: they had
+            // the most time to spread. A bundle left out is at worst offered in vain: the neighbour's copy is refused.
             for id in self.remembered.newest_deliveries().take(IDS_MAX / 2).chain(kept).take(IDS_MAX) {
                 put_u64(&mut content, id as u64);
             }
@@ -136,7 +138,7 @@ impl Agent {
         content
     }
 
-    /// Greets a neighbour that came up, and offers it held bundles.
+    /// Greets a neighbour that came up, and begins to offer it held bundles, if the policies offer copies at all.
     pub(super) fn greet(&mut self, now: Instant, peer: PeerId, delay: core::time::Duration) {
         if !self.policies.offers() {
             return;
@@ -144,7 +146,7 @@ impl Agent {
         let summary = self.policies.asks_summaries();
         self.hellos.greet(peer, summary);
         let heard = self.neighbours.peers().get(peer).is_some_and(|p| p.heard);
-        // The summary takes one light time once the neighbour is up; the rest is margin.
+        // The neighbour's summary takes one light time once the neighbour is up; the rest is margin.
         let awaits = (summary && !heard).then(|| now + core::time::Duration::from_secs(2) + 4 * delay);
         self.outbound.offers.begin(&mut self.book, peer, awaits);
         if let Some(at) = awaits {

@@ -6,14 +6,14 @@ use farlink_book::{Journey, Journeys};
 use farlink_routing::PlanTime;
 
 impl Journeys for Plan {
-    /// Changes with the plan's address in memory and its start on the clock: a new plan is allocated before the old one
-    /// is freed.
+    /// Computed from the plan's address in memory and its start on the clock: a new plan is allocated before the old
+    /// one is freed, so their addresses differ.
     fn edition(&self) -> u64 {
         let place = self.index().map_or(0, |index| alloc::sync::Arc::as_ptr(index).addr() as u64);
-        // A time far from both ends of the clock, where the conversion would saturate.
+        // This time is far from both ends of the clock, where the conversion would saturate.
         place ^ self.clock.map_or(0, |clock| clock.instant(PlanTime(1 << 62)).0)
     }
-    /// Zero while the plan is in wall time and the node has no trusted clock.
+    /// Zero without a plan, and while the plan is in wall time and the node has no trusted clock.
     fn nodes(&self) -> u32 {
         self.clock.and(self.index()).map_or(0, |index| index.node_count())
     }

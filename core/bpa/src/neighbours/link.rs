@@ -1,4 +1,4 @@
-//! One link of the agent: its neighbour, its contacts, its pace.
+//! One link of the agent: its neighbour, its contacts, and the pace at which it takes bundles.
 
 use crate::settings::LinkSettings;
 use alloc::string::String;
@@ -8,16 +8,16 @@ use farlink_base::{DataRate, Duration, Instant, LinkId, LinkTerms, PeerId, Timer
 use farlink_routing::contact_plan::PlanClock;
 use farlink_routing::{GroupId, PlanIndex};
 
-/// A window in which one side may transmit, on the monotonic clock.
+/// A window on the monotonic clock in which one side of the link may transmit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Window {
-    /// Begin of the window.
+    /// Start of the window.
     pub start: Instant,
     /// End of the window, exclusive.
     pub end: Instant,
-    /// Data rate within it.
+    /// Data rate during the window.
     pub rate: DataRate,
-    /// One-way light time during it.
+    /// One-way light time during the window.
     pub delay: Duration,
 }
 
@@ -30,12 +30,12 @@ pub struct Placed<'a> {
     pub clock: Option<PlanClock>,
 }
 
-/// Progress through the contacts of one group: earlier ones are over.
+/// Progress through a group of contacts: those before `next` are over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     group: GroupId,
     next: u32,
-    /// Whether the neighbour transmits in it; its contacts are seen one light time later.
+    /// Whether the neighbour transmits in these contacts; this node receives one light time later.
     incoming: bool,
 }
 
@@ -44,7 +44,8 @@ impl Cursor {
     pub fn new(group: GroupId, incoming: bool) -> Self {
         Cursor { group, next: 0, incoming }
     }
-    /// Contacts not over yet, as windows; those of the neighbour are shifted by the light time.
+    /// Contacts from `next` on, as windows at this node: those in which the neighbour transmits are shifted by the
+    /// light time.
     fn windows<'a>(&self, plan: Placed<'a>) -> impl Iterator<Item = Window> + use<'a> {
         let incoming = self.incoming;
         let contacts = plan.index.contacts(self.group).get(self.next as usize..).unwrap_or(&[]);
@@ -71,14 +72,14 @@ impl Cursor {
     fn coming(&self, plan: Placed<'_>, now: Instant) -> Option<Window> {
         self.windows(plan).find(|w| w.start > now)
     }
-    /// Next begin or end of a contact.
+    /// Next time at which a contact begins or ends.
     fn edge(&self, plan: Placed<'_>, now: Instant) -> Option<Instant> {
         // Contacts of one group may overlap, so the earliest end of all open ones counts.
         let end = self.windows(plan).take_while(|w| w.start <= now).map(|w| w.end).filter(|end| *end > now).min();
         let start = self.coming(plan, now).map(|w| w.start);
         end.into_iter().chain(start).min().filter(|at| *at < Instant::MAX)
     }
-    /// Light time of the contact in progress, else of the last one before, else of the first.
+    /// Light time of the contact in progress; without one, that of the last contact before, else of the first.
     fn delay(&self, plan: Placed<'_>, now: Instant) -> Option<Duration> {
         let contacts = plan.index.contacts(self.group);
         let last = (self.next as usize).checked_sub(1).and_then(|i| contacts.get(i));
@@ -92,30 +93,30 @@ impl Cursor {
 pub enum Takes {
     /// Any number, at the link's pace.
     Many,
-    /// One; then the layer reports when it takes the next.
+    /// One; then none until the layer reports that it takes the next.
     One,
-    /// One in its turn, which alternates with other links of its radio.
+    /// One in each of its turns, which alternate with those of its radio's other links.
     Turns,
-    /// Like `Turns`, after it reported waiting bundles since its last turn.
+    /// Like `Turns`, and the link has reported waiting bundles since its last turn.
     Called,
-    /// Like `Turns`, with hellos that need no bundle.
+    /// Like `Turns`, with hellos that take no bundle and no turn.
     FreeTurns,
-    /// Like `FreeTurns`, after it reported waiting bundles.
+    /// Like `FreeTurns`, and the link has reported waiting bundles since its last turn.
     FreeCalled,
 }
 impl Takes {
     pub fn turns(self) -> bool {
         !matches!(self, Takes::Many | Takes::One)
     }
-    /// Whether hellos to the neighbour need no bundle.
+    /// Whether hellos to the neighbour take no bundle and no turn.
     pub(super) fn has_free_hellos(self) -> bool {
         matches!(self, Takes::FreeTurns | Takes::FreeCalled)
     }
-    /// Whether it may report waiting bundles: once between turns.
+    /// Whether the link may report waiting bundles: once between two turns.
     pub fn may_call(self) -> bool {
         matches!(self, Takes::Turns | Takes::FreeTurns)
     }
-    /// State after it reported waiting bundles (`true`) or had its turn.
+    /// State after the link reported waiting bundles (`true`) or had its turn (`false`).
     pub fn called(self, called: bool) -> Takes {
         match (self.has_free_hellos(), called) {
             (false, false) => Takes::Turns,
@@ -126,7 +127,8 @@ impl Takes {
     }
 }
 
-/// MTU of unbounded links, and of one with exactly 4 GiB: their bundles are not fragmented.
+/// Value of [`Link`]'s MTU for unbounded links; also that of links with an MTU of 4 GiB - 1 or more, whose bundles are
+/// not fragmented either.
 const ANY: u32 = u32::MAX;
 
 /// One link of the agent.
@@ -136,9 +138,9 @@ pub struct Link {
     pub id: LinkId,
     /// Name of the link.
     pub name: String,
-    /// Neighbour it leads to.
+    /// Neighbour at the other end.
     pub peer: PeerId,
-    /// Rate that applies without a contact.
+    /// Rate that applies without a contact; `None`: unknown.
     pub rate: Option<DataRate>,
     /// One-way delay that applies without a contact.
     pub one_way_delay: Duration,
@@ -146,42 +148,42 @@ pub struct Link {
     pub terms: LinkTerms,
     /// Bytes on the link per 1,000,000 bytes of bundle.
     pub wire_bytes_per_million: u32,
-    /// MTU, encoded; [`ANY`]: unbounded.
+    /// MTU, for encoded bundles, bytes; [`ANY`]: unbounded.
     largest: u32,
     /// Whether the medium works.
     pub carrier: bool,
-    /// Whether an operator allows its use.
+    /// Whether the link is enabled; operators may disable it.
     pub enabled: bool,
-    /// Whether the neighbour has a session; `None` on layers without sessions, which cannot know.
+    /// Whether the layer has a session with the neighbour; `None` on layers without sessions, which do not know.
     pub session: Option<bool>,
-    /// Groups of the contact plan for this link; empty: the plan does not rule it.
+    /// Groups of contacts assigned to this link; empty: the contact plan does not restrict it.
     pub contacts: Vec<Cursor>,
     /// Whether the layer can take a bundle.
     pub ready: bool,
-    /// Number of bundles it takes then.
+    /// Number of bundles that the layer takes when it is ready.
     pub takes: Takes,
     /// Bundles handed to the layer and not yet answered.
     pub in_flight: u64,
-    /// Time at which everything handed over will have left, at the link's rate.
+    /// Time at which all bytes handed over will have left, at the link's rate.
     pub busy_until: Instant,
-    /// Whether a timer is set to pump it after its backlog.
+    /// Whether a timer is armed that hands over more bundles once the backlog is short enough.
     pub pace_armed: bool,
-    /// Timer of the next begin or end of its contacts.
+    /// Timer of the next begin or end of a contact.
     pub edge_timer: Option<TimerKey>,
     /// State last reported to the layer.
     pub told: Option<LinkState>,
-    /// Whether it was up in the last report to policies.
+    /// Whether the link was up when policies were last notified.
     pub said_up: bool,
-    /// Whether its neighbour was met over it in the last report to policies.
+    /// Whether the neighbour was reachable over the link when this was last noted.
     pub said_met: bool,
 }
 
 impl Link {
-    /// MTU, encoded, bytes; `None`: unbounded.
+    /// MTU, for encoded bundles, bytes; `None`: unbounded.
     pub fn largest(&self) -> Option<u64> {
         (self.largest != ANY).then_some(self.largest.into())
     }
-    /// A link that is usable from now on.
+    /// A link with a carrier and enabled; its layer has not reported that it is ready.
     pub fn new(settings: &LinkSettings, peer: PeerId) -> Self {
         Link {
             id: settings.link,
@@ -208,19 +210,19 @@ impl Link {
             said_met: false,
         }
     }
-    /// Whether the contact plan rules it.
+    /// Whether the contact plan restricts the link.
     pub fn is_planned(&self) -> bool {
         !self.contacts.is_empty()
     }
     fn of(&self, incoming: bool) -> impl Iterator<Item = &Cursor> {
         self.contacts.iter().filter(move |cursor| cursor.incoming == incoming)
     }
-    /// Contact in which this node may transmit now.
+    /// Contact in progress in which this node may transmit, if any.
     pub fn contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
         let plan = plan?;
         self.of(false).find_map(|cursor| cursor.open(plan, now))
     }
-    /// Next contact in which this node may transmit.
+    /// Next contact to begin in which this node may transmit, if any.
     pub fn next_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
         let plan = plan?;
         self.of(false).filter_map(|cursor| cursor.coming(plan, now)).min_by_key(|w| w.start)
@@ -230,7 +232,7 @@ impl Link {
         if !self.carrier || !self.enabled {
             return LinkState::DOWN;
         }
-        // Without contacts the link is permanent, with its configured rate and delay.
+        // A link without contacts in the plan is permanent, with its configured rate and delay.
         let Some(placed) = plan.filter(|_| self.is_planned()) else {
             return LinkState {
                 transmit: true,
@@ -254,17 +256,18 @@ impl Link {
             delay_in: delay(true).unwrap_or(delay_out),
         }
     }
-    /// Whether bundles may leave over it now.
+    /// Whether the link has a carrier, is enabled, and has a contact in progress if the plan restricts it. Sessions do
+    /// not matter here.
     pub fn is_up(&self, plan: Option<Placed<'_>>, now: Instant) -> bool {
         self.carrier && self.enabled && (!self.is_planned() || self.contact(plan, now).is_some())
     }
-    /// Skips contacts that are over and returns the next change of its windows.
+    /// Skips contacts that are over and returns the next time at which a contact begins or ends.
     pub(super) fn next_change(&mut self, plan: Option<Placed<'_>>, now: Instant) -> Option<Instant> {
         let plan = plan?;
         self.contacts.iter_mut().for_each(|cursor| cursor.pass(plan, now));
         self.contacts.iter().filter_map(|cursor| cursor.edge(plan, now)).min()
     }
-    /// Bytes on the link for a bundle of this size.
+    /// Bytes that the layer puts on the link for a bundle of this size.
     fn wire_bytes(&self, size: u64) -> u64 {
         // 128 bits, because the product of size and ratio may exceed 64.
         u64::try_from(u128::from(size) * u128::from(self.wire_bytes_per_million) / 1_000_000).unwrap_or(u64::MAX)
@@ -273,7 +276,7 @@ impl Link {
     pub fn may_send_at(&self, ahead: Duration) -> Instant {
         Instant(self.busy_until.0.saturating_sub(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)))
     }
-    /// Accounts for a bundle handed over.
+    /// Adds a bundle that is handed over to the layer's backlog, if the link's rate is known.
     pub fn charge(&mut self, plan: Option<Placed<'_>>, now: Instant, size: u64) {
         let rate = match self.contact(plan, now) {
             Some(window) => Some(window.rate),
@@ -285,7 +288,8 @@ impl Link {
             self.busy_until = self.busy_until.max(now) + rate.time_for(self.wire_bytes(size));
         }
     }
-    /// Bytes of one more bundle that still fit into the contact; `None`: no end is planned.
+    /// Size of a further bundle that still fits the contact in progress, behind the backlog; `None` without a contact
+    /// or without a planned end.
     pub fn room_in_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<u64> {
         let window = self.contact(plan, now)?;
         if window.end == Instant::MAX {

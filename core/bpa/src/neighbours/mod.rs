@@ -1,5 +1,5 @@
-//! Neighbours: configured, discovered or dynamic; added, changed and removed while the node runs. Each has links; a
-//! claimed name never displaces a proven one.
+//! Neighbours: configured, discovered, met by radio, or connected on their own; added, changed and removed while the
+//! node runs. A claimed name never displaces a proven one.
 
 mod contacts;
 pub(crate) mod hello_budget;
@@ -22,10 +22,10 @@ use farlink_book::{Identity, Newest, Origin, Peer, Peers};
 pub(crate) struct Neighbours {
     peers: Peers,
     links: Few<LinkId, Box<Link>>,
-    /// Number of times each neighbour came up.
+    /// Number of times each neighbour became reachable.
     ups: BTreeMap<PeerId, u32>,
     dynamic: u32,
-    /// Number of links with an MTU.
+    /// Number of links with a bounded MTU.
     narrow: u32,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Neighbours {
 pub(crate) enum Met {
     /// No change of the neighbour.
     Same,
-    /// The first of its links came up.
+    /// The first of the neighbour's links came up.
     Up,
-    /// The last of its links went down.
+    /// The last of the neighbour's links went down.
     Down,
 }
 
@@ -47,7 +47,7 @@ impl Neighbours {
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
-    /// A neighbour by mutable reference.
+    /// Neighbour of this number, for changes.
     pub fn peer_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
         self.peers.get_mut(peer)
     }
@@ -70,7 +70,7 @@ impl Neighbours {
     fn dynamic_links(&self) -> usize {
         self.dynamic as usize
     }
-    /// Whether a link leads to a neighbour that is not configured.
+    /// Whether the neighbour of a link is vouched for neither by the configuration nor by the simulation.
     pub fn is_strange(&self, link: LinkId) -> bool {
         link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| !peer.origin.is_vouched())
     }
@@ -78,11 +78,11 @@ impl Neighbours {
     pub fn has_narrow(&self) -> bool {
         self.narrow > 0
     }
-    /// Neighbour that a link leads to.
+    /// Neighbour at the other end of a link; [`PeerId::NONE`] without such a link.
     pub fn peer_of(&self, link: LinkId) -> PeerId {
         self.links.get(&link).map_or(PeerId::NONE, |link| link.peer)
     }
-    /// The neighbour of this node ID: a reachable one before others, then the one whose name is best vouched for.
+    /// Neighbour with this node number: one that is reachable first, then the one whose name is best vouched for.
     pub fn of_node(&self, node: NodeId) -> Option<&Peer> {
         let surest = self.peers.of(node)?;
         if surest.is_up() {
@@ -93,8 +93,8 @@ impl Neighbours {
     pub fn ups(&self, peer: PeerId) -> u32 {
         self.ups.get(&peer).copied().unwrap_or(0)
     }
-    /// Adds a link to the neighbour named in its settings, and the neighbour itself if it is new. Returns false if the
-    /// link exists.
+    /// Adds a link. It leads to the known neighbour of the name in the settings if `origin` vouches for that name;
+    /// otherwise a neighbour is added, too. Returns false if the link exists.
     pub fn add(&mut self, settings: &LinkSettings, origin: Origin) -> bool {
         // A second link of the same number would take over the first one's queue.
         if self.links.contains_key(&settings.link) {
@@ -134,7 +134,7 @@ impl Neighbours {
         self.links.insert(number, Box::new(link));
         true
     }
-    /// Removes a link; a dynamic neighbour goes with its last link, unless it is known by name and may return.
+    /// Removes a link. The neighbour is removed with its last link, unless it is configured and has a name.
     pub fn remove(&mut self, link: LinkId) -> Option<Box<Link>> {
         let link = self.links.remove(&link)?;
         self.dynamic -= u32::from(link.id.is_dynamic());
@@ -151,23 +151,31 @@ impl Neighbours {
     pub fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
         self.peers.learn(peer, name, identity);
     }
-    /// Notes whether a neighbour is met over a link.
+    /// Notes whether a neighbour is reachable over a link, and returns what that changes for the neighbour.
     fn note(&mut self, link: LinkId, met: bool, plan: Option<Placed<'_>>, now: Instant) -> Met {
         let Some(l) = self.links.get_mut(&link) else { return Met::Same };
         l.said_met = met;
-        let contact = l.contact(plan, now);
-        let next = l.next_contact(plan, now).map(|w| w.start);
-        let (peer, rate) = (l.peer, contact.map(|w| w.rate).or(l.rate));
+        let (peer, links) = (l.peer, &self.links);
         let Some(p) = self.peers.get_mut(peer) else { return Met::Same };
         let was_up = p.is_up();
         p.up.retain(|up| *up != link);
-        p.next_up = next;
         if met {
             p.up.push(link);
             // Sorted, so that the first link does not depend on the order in which links came up.
             p.up.sort();
-            p.rate = rate;
-            p.until = contact.map(|w| w.end).filter(|end| *end < Instant::MAX);
+        }
+        let next = |link: &LinkId| links.get(link)?.next_contact(plan, now);
+        p.next_up = p.links.iter().filter_map(next).map(|w| w.start).min();
+        // Over all links that are up, so that it does not matter which one changed last. A neighbour that is lost keeps
+        // its rate, by which policies measure the meeting that has ended.
+        if p.is_up() {
+            let open = |up: &LinkId| links.get(up).map(|l| (l.rate, l.contact(plan, now)));
+            let (mut rate, mut until) = (None, Instant::ZERO);
+            for (steady, contact) in p.up.iter().filter_map(open) {
+                rate = rate.max(contact.map(|w| w.rate).or(steady));
+                until = until.max(contact.map_or(Instant::MAX, |w| w.end));
+            }
+            (p.rate, p.until) = (rate, Some(until).filter(|end| *end < Instant::MAX));
         }
         match (was_up, p.is_up()) {
             (false, true) => {
@@ -175,7 +183,7 @@ impl Neighbours {
                 Met::Up
             }
             (true, false) => {
-                // Its next hello may arrive before its link is up here, because clocks differ.
+                // Cleared now, because clocks differ: the neighbour's next hello may arrive before the link is up here.
                 p.heard = false;
                 p.newest_hello = Newest::default();
                 p.until = None;
@@ -189,7 +197,7 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{Duration, LinkTerms};
+    use farlink_base::{DataRate, Duration, LinkTerms};
 
     fn settings(link: u32, peer: EndpointId) -> LinkSettings {
         LinkSettings {
@@ -226,6 +234,24 @@ mod tests {
         assert_eq!(all.note(LinkId(0), false, None, Instant::ZERO), Met::Same);
         assert_eq!(all.note(LinkId(1), false, None, Instant::ZERO), Met::Down);
         assert_eq!((all.ups(configured), all.dynamic_links()), (1, 1));
+    }
+
+    #[test]
+    fn peer_rate_is_fastest_link_up() {
+        let mut all = Neighbours::new(0);
+        let rates = [Some(DataRate(1000)), Some(DataRate(10)), None];
+        for (link, rate) in (0..).zip(rates) {
+            all.add(&LinkSettings { rate, ..settings(link, EndpointId::ipn(2, 0)) }, Origin::Configured);
+        }
+        let rate = |all: &Neighbours| all.peers.get(all.peer_of(LinkId(0))).unwrap().rate;
+        for link in 0..3 {
+            all.note(LinkId(link), true, None, Instant::ZERO);
+            assert_eq!(rate(&all), rates[0], "{link}");
+        }
+        for (link, left) in [(0, rates[1]), (1, None), (2, None)] {
+            all.note(LinkId(link), false, None, Instant::ZERO);
+            assert_eq!(rate(&all), left, "{link}");
+        }
     }
 
     #[test]

@@ -7,19 +7,19 @@ use farlink_base::{Clock, Instant, LinkId};
 use farlink_routing::contact_plan::PlanClock;
 use farlink_routing::{GroupId, PlanIndex};
 
-/// Contact plan, its clock, and the link of each group.
+/// Contact plan, the clock that maps it to this node's time, and the link of each group of contacts.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(super) index: Option<Arc<PlanIndex>>,
     pub(super) clock: Option<PlanClock>,
-    /// Start of a plan without epoch: the time the first one was loaded.
+    /// Start of plans without epoch: the time at which a plan was first placed.
     bound: Option<Instant>,
-    /// Link of each group this node transmits in.
+    /// Link of each group of contacts in which this node transmits.
     pub(super) links: Vec<(GroupId, LinkId)>,
 }
 
 impl Plan {
-    /// Initial plan; the first clock reading places it.
+    /// Sets the plan, to be placed on the clock.
     pub fn preload(&mut self, index: Arc<PlanIndex>) {
         self.index = Some(index);
     }

@@ -1,6 +1,6 @@
 //! Local delivery (RFC 9171 5.7): registrations, deliveries and their answers.
 //!
-//! Owns the retention constraint `Deliver`; `deliveries` knows the registrations and their bundles.
+//! Owns the retention constraint `Deliver`. The registrations and the bundles for each are in `deliveries`.
 
 use crate::agent::Agent;
 use crate::app::{AppInput, AppOutput, Delivery, DeliveryId, RegistrationId};
@@ -13,11 +13,12 @@ use alloc::vec::Vec;
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, NodeId, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
-/// Divisor of the reserved room: one registration may leave at most this part of it unanswered.
+/// Divisor of the reserved room; the quotient bounds the bytes that a registration may leave unanswered and still get
+/// bundles in reserved room.
 const UNANSWERED_PART: u64 = 4;
 
 impl Agent {
-    /// Answers a request of an application with a refusal.
+    /// Refuses a request of an application.
     pub(crate) fn refuse_app<S: Sink<Output>>(input: AppInput, reason: Refusal, out: &mut S) {
         match input {
             AppInput::Register { registration, .. } => {
@@ -26,7 +27,7 @@ impl Agent {
             AppInput::Send { request, .. } => {
                 out.push(Output::App(AppOutput::SendResult { request, result: Err(reason) }));
             }
-            // Neither has an answer, and nothing is registered or delivered before the store is open.
+            // These requests have no answer, and nothing is registered or delivered before the store is open.
             AppInput::Unregister { .. } | AppInput::DeliveryDone { .. } => {}
         }
     }
@@ -45,7 +46,8 @@ impl Agent {
         }
     }
 
-    /// Local form of an endpoint given by an application; `None` if it belongs to another node.
+    /// Source endpoint that an application gave, in the form used here; `None` if it belongs to another node or to a
+    /// group.
     // 9171-5.2-2, 5050-5.2-4
     pub(super) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
@@ -66,7 +68,7 @@ impl Agent {
         }
     }
 
-    /// Queue of a bundle for this node: its destination in the one form used here.
+    /// Endpoint in whose queue a bundle for this node waits: its destination in the form used here.
     fn mailbox(&self, held: &Held) -> EndpointId {
         let destination = &held.bundle.destination;
         destination.canonical(&self.settings.node_ids).unwrap_or_else(|| destination.clone())
@@ -79,7 +81,7 @@ impl Agent {
         let endpoint = wanted.canonical(&self.settings.node_ids).ok_or(Refusal::Unknown)?;
         self.deliveries.register(id, endpoint.clone(), window);
         if !endpoint.is_singleton() {
-            // Earlier bundles are also for members that register later.
+            // Members that register later get bundles that arrived earlier.
             self.outbound.reroute_scan.to(endpoint.node());
         }
         self.work.push(Step::Deliver(endpoint.clone()));
@@ -101,7 +103,8 @@ impl Agent {
         self.work.push(Step::Deliver(gone.endpoint));
     }
 
-    /// Returns an unanswered delivery to its queue, marked as possibly seen if the application had it.
+    /// Ends a delivery without success and reopens its window. With `line_up` the bundle returns to its queue, marked
+    /// as possibly received before.
     // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3
     pub(crate) fn put_back(&mut self, delivery: DeliveryId, line_up: bool) {
         let Some((registration, bundle)) = self.deliveries.end(delivery) else { return };
@@ -116,7 +119,8 @@ impl Agent {
         self.work.extend(endpoint.map(Step::Deliver));
     }
 
-    /// RFC 9171 5.7: delivers a bundle addressed to this node.
+    /// Delivers a bundle addressed to this node (RFC 9171 5.7): joins a fragment, opens an outer bundle, consumes a
+    /// record, or queues the bundle for its endpoint.
     // 9171-5.3-1, 9171-5.7-1, 5050-5.3-1, 5050-5.7-1
     pub(super) fn deliver_locally<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
@@ -139,8 +143,8 @@ impl Agent {
         self.await_delivery(bundle);
     }
 
-    /// Consumes an administrative record without a listener, or one that cannot be parsed; returns whether it was
-    /// consumed.
+    /// Consumes a custody signal or hello, a record for this node itself without a registration, or one that cannot be
+    /// parsed. Returns whether it was consumed.
     fn take_record<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
         let destination = &self.mailbox(held);
@@ -155,13 +159,13 @@ impl Agent {
                 !self.deliveries.has_listener(destination) && destination.is_node_id()
             }
             Record::Hello(_) => true,
-            // A payload on disk is not parsed here: its registration reads it.
+            // A payload on disk is not parsed here: the registration's application reads it.
             Record::Unreadable => !held.bundle.payload.is_stored(),
         }
     }
 
-    /// Queues a durable bundle for its endpoint. An earlier delivery could be repeated without a mark: the node
-    /// crashes, forgets the bundle, and receives it again.
+    /// Queues a bundle for its endpoint once it is durable. An earlier delivery could be repeated without a mark: the
+    /// node crashes, forgets the bundle, and receives it again.
     // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3, 5050-3.1-5, 5050-5.7-4
     pub(crate) fn await_delivery(&mut self, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
@@ -179,19 +183,19 @@ impl Agent {
         self.work.push(Step::Deliver(endpoint));
     }
 
-    /// Whether an application here waits for a bundle: it reads, and has left no more than a part of the reserved room
-    /// unanswered. An application that does not read gets none of that room.
+    /// Whether an application here waits for a bundle and may have it in reserved room: no bundle waits for it, and it
+    /// leaves little of that room unanswered. An application that does not read gets none of that room.
     pub(super) fn is_awaited(&self, held: &Held) -> bool {
         let most = self.settings.limits.reserved_bytes / UNANSWERED_PART;
         self.deliveries.has_reader(&self.mailbox(held), held.bundle.payload.len(), most)
     }
 
     fn next_delivery(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
-        // Unanswered payloads occupy memory, as do those of bundles that wait for links.
+        // Payloads of unanswered deliveries occupy memory like those of bundles that wait for links.
         self.deliveries.next(&self.book, endpoint, self.settings.limits.memory_bytes)
     }
 
-    /// Delivers one waiting bundle to a registration with an open window, and queues itself again.
+    /// Delivers one waiting bundle to a registration with room, and queues itself again.
     // 9171-5.7-3, 5050-3.1-4, 5050-5.7-3
     pub(crate) fn pump_deliveries<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, endpoint: &EndpointId) {
         let Some((registration, delivery, bundle)) = self.next_delivery(endpoint) else { return };
@@ -217,7 +221,7 @@ impl Agent {
         cx.out.push(if guarded { Output::Open { output, bundle: meta } } else { Output::App(output) });
     }
 
-    /// Verification of the security blocks stopped a delivery (RFC 9172 5.1).
+    /// Deletes a bundle whose delivery was stopped by the verification of its security blocks (RFC 9172 5.1).
     pub(crate) fn on_insecure<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -245,7 +249,7 @@ impl Agent {
         }
         self.deliveries.end(delivery);
         self.event(cx.out, Event::Delivered { bundle: self.number(bundle) });
-        // One report for all members of a group here, because it is about this node.
+        // One report suffices for all members of a group here, because it is about this node.
         if !self.deliveries.was_had(bundle) {
             self.report(cx, bundle, Status::Delivered, DeleteReason::Done);
         }
@@ -258,7 +262,7 @@ impl Agent {
         }
         let (remember, anonymous) = (self.remembrance(cx.now, held, cx.edge), held.bundle.is_anonymous());
         let record = self.fragments.parts(bundle).first().and_then(|part| self.book.get(*part)).unwrap_or(held);
-        // The window opens again only once the delivery is durably remembered: a crash then repeats at most one window.
+        // The window reopens only once the delivery is durably remembered: a crash then repeats at most one window.
         if self.settings.durable {
             self.deliveries.release_with(record.number, registration);
         } else {
@@ -267,13 +271,14 @@ impl Agent {
         }
         let pieces = self.pieces_of(held);
         self.depart(cx, bundle, Why::Delivered, Some(remember).filter(|_| !anonymous));
-        // The remaining fragments would wait for the others until they expire.
+        // The remaining fragments would wait for more until they expire.
         for piece in pieces {
             self.depart(cx, piece, Why::Forwarded, None);
         }
     }
 
-    /// Waiting fragments of a bundle that arrived whole; only those with the same content.
+    /// Waiting fragments of a bundle that arrived whole: those that no link vouches for, and vouched ones with the same
+    /// content as a vouched whole.
     fn pieces_of(&self, whole: &Held) -> Vec<Handle> {
         let strange = self.is_unvouched(whole.handle());
         let mut pieces = self.fragments.of(whole.bundle.original_id());
@@ -290,7 +295,7 @@ impl Agent {
         pieces
     }
 
-    /// Opens the delivery window that the deletion of this record in the store releases.
+    /// Reopens the delivery window that waits for the deletion of this record in the store.
     pub(super) fn on_deleted(&mut self, bundle: BundleHandle) {
         let releasing = self.deliveries.made().and_then(|deliveries| deliveries.released(bundle.0));
         let Some(registration) = releasing else { return };
@@ -298,7 +303,7 @@ impl Agent {
         self.work.extend(endpoint.map(Step::Deliver));
     }
 
-    /// Removes a leaving bundle from all queues and deliveries of applications.
+    /// Removes a departing bundle from all queues and deliveries of applications.
     pub(super) fn withdraw(&mut self, bundle: Handle) {
         let Some(held) =
             self.book.get(bundle).filter(|held| held.has(RetentionConstraint::Deliver) || held.bundle.is_for_group())

@@ -1,5 +1,5 @@
-//! The only exit of bundles (RFC 9171 5.10): a bundle leaves every table, the store deletes it, and pending answers
-//! about it are given.
+//! The only exit of bundles (RFC 9171 5.10): a bundle leaves every table, the store deletes it, and answers that wait
+//! for its commit are given.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -11,8 +11,8 @@ use farlink_base::{DeleteReason, Event, Sink, store};
 use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, Why};
 
 impl Agent {
-    /// Ends all retention constraints of a bundle. `remember`: the store keeps its identity as delivered, in the same
-    /// commit.
+    /// Removes a bundle from the node, whatever holds it; the parts of a reassembled bundle depart with it. `remember`:
+    /// the store notes its identity as delivered, in the same commit.
     // 9171-5.10-1, 5050-3.1-6, 5050-5.13-2
     pub(crate) fn depart<S: Sink<Output>>(
         &mut self,
@@ -28,7 +28,8 @@ impl Agent {
         let (name, reason, aside) = (held.name(), why.reason(), held.flags.has(Flags::ASIDE));
         let sends = held.sends;
         let remember = remember.or_else(|| self.remembrance_of_group(now, held, cx.edge));
-        // A bundle with a duplicate identity is not reported: receivers would take the report for the other one.
+        // A displaced bundle is not reported: the report's receivers would take it for the other bundle of its
+        // identity.
         if reason != DeleteReason::Done && why != Why::Displaced {
             let (meta, ours) = (held.bundle.clone(), held.has(RetentionConstraint::Custody));
             if ours {
@@ -44,7 +45,7 @@ impl Agent {
         if self.has_tunnels() {
             self.leave_tunnel(cx, bundle, why);
         }
-        // Policies see the bundle while it is still in the book.
+        // Policies can still look the bundle up in the book.
         self.notify_policies(now, &PolicyEvent::Gone { bundle, why });
         self.pay_all(bundle, cx.out);
         self.leave_queues(bundle);
@@ -74,18 +75,18 @@ impl Agent {
         if has_record {
             cx.out.push(Output::Store(store::Input::Delete { bundle: name, remember }));
         }
-        // A reassembled bundle has no record: the deletion of its first part remembers it.
+        // A reassembled bundle has no record: its identity is noted with the deletion of its first part.
         let mut remember = remember.filter(|_| !has_record);
         for part in parts {
             self.depart(cx, part, why, remember.take());
         }
     }
 
-    /// Dissolves the reassembled bundle of a part that leaves before it; the other parts wait again.
+    /// Dissolves the reassembled bundle of a part that departs before it; the other parts wait for reassembly again.
     fn dissolve_whole_of<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, part: Handle) {
         if self.book.get(part).is_some_and(|held| held.has(RetentionConstraint::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {
-                // The leaving part is among them, but is gone by the time they are dispatched.
+                // The departing part is among them, but has departed by the time they are dispatched.
                 let parts = self.fragments.dissolve(&mut self.book, whole);
                 self.work.extend(parts.into_iter().map(Step::Dispatch));
                 self.depart(cx, whole, Why::Forwarded, None);
@@ -93,7 +94,7 @@ impl Agent {
         }
     }
 
-    /// Cancels transmissions of a leaving bundle that have not begun.
+    /// Cancels the transmissions of a departing bundle that have not begun.
     fn cancel_sends<S: Sink<Output>>(&mut self, bundle: Handle, out: &mut S) {
         for (id, sending) in self.outbound.transmissions.of(bundle) {
             out.push(Output::Cancel { link: sending.link, id });

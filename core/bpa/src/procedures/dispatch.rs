@@ -1,5 +1,5 @@
-//! Dispatching (RFC 9171 5.3) and the choice of a route (5.4): the router first; without its answer static routes, then
-//! a link to the destination itself, then a fragment.
+//! Dispatching (RFC 9171 5.3) and the choice of a route (5.4): the router decides first; if it names no usable next
+//! hop, a static route is tried, then a link to the destination itself, then a fragment.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -19,12 +19,12 @@ use farlink_book::{
 const PIECE_MIN: u64 = 1024;
 
 impl Agent {
-    /// Whether a bundle is to be forwarded and no queue holds it.
+    /// Whether a bundle is to be forwarded or delivered, is in no queue, and does not wait for custody to be accepted.
     pub(crate) fn waits_for_a_way(&self, held: &Held) -> bool {
         held.has(RetentionConstraint::Route) && !held.has(RetentionConstraint::Queue) && !self.awaits_custody(held)
     }
 
-    /// Decides on a bundle that is new, waits, or came back.
+    /// Decides the next step of a bundle that is new, waits, or came back: deletion, delivery, a tunnel, or a route.
     // 9171-5.3-1, 9171-5.4-2, 9171-5.4.2-3, 5050-5.3-1, 5050-5.4-2, 5050-5.4.2-3
     pub(crate) fn dispatch<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let now = cx.now;
@@ -51,7 +51,7 @@ impl Agent {
             return self.repeat_hello(cx, bundle);
         }
         if let Some((until, _)) = self.held_back(now, held) {
-            // Earlier requests to route it change nothing: the delay breaks routing loops.
+            // A request to route it earlier changes nothing: the delay breaks routing loops.
             return self.outbound.waits.until(&mut self.book, bundle, until);
         }
         self.outbound.waits.cancel(bundle);
@@ -64,11 +64,11 @@ impl Agent {
         self.route(cx, bundle);
     }
 
-    /// End of the hold of a bundle that came back, and the number of its returns.
+    /// End of the delay of a bundle that came back, and the number of its returns; `None` if it is not delayed now.
     pub(crate) fn held_back(&self, now: Instant, held: &Held) -> Option<(Instant, u8)> {
         if held.flags.has(Flags::ASIDE) { self.outbound.waits.held_back(held.handle(), now) } else { None }
     }
-    /// Neighbours that refused the bundle recently.
+    /// Neighbours that refused the bundle since they last came up.
     pub(crate) fn tried(&self, held: &Held) -> Vec<PeerId> {
         if held.flags.has(Flags::ASIDE) {
             self.outbound.waits.tried(held.handle(), |peer| self.neighbours.ups(peer))
@@ -157,7 +157,7 @@ impl Agent {
         let anonymous = self.book.get(bundle).is_none_or(|held| held.bundle.is_anonymous());
         let usable: Vec<NextHop> =
             legs.iter().copied().filter(|leg| self.may_follow(cx.now, bundle, *leg, narrow)).collect();
-        // The first link takes the bundle itself, the others copies; anonymous bundles are not copied, since duplicates
+        // The first link gets the bundle itself, the others copies. Anonymous bundles are not copied, since duplicates
         // could not be recognised.
         for (n, leg) in usable.iter().take(if anonymous { 1 } else { usize::MAX }).enumerate() {
             self.queue(bundle, *leg, n > 0, cx.out);
@@ -181,7 +181,7 @@ impl Agent {
         self.work.push(Step::Pump(leg.link));
     }
 
-    /// Keeps a bundle until something changes or until `until`; neighbours are offered it meanwhile.
+    /// Keeps a bundle until something changes or until `until`; meanwhile it is offered to neighbours.
     // 9171-5.4-5, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4.1-1
     fn carry<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, until: Instant) {
         let Some(held) = self.book.get(bundle) else { return };
@@ -194,7 +194,7 @@ impl Agent {
         }
         let backs_off = self.outbound.backoff.made().is_some_and(|backoff| backoff.wait(&self.book, bundle, &tried));
         if aside && !backs_off {
-            // Remembered refusals expire after the back-off.
+            // Refusals are forgotten when the backoff ends.
             self.outbound.waits.until(&mut self.book, bundle, cx.now + back_off(failures));
         }
         self.event(cx.out, Event::Waiting { bundle: number });
@@ -203,14 +203,14 @@ impl Agent {
         }
     }
 
-    /// Next hop by a static route, else by a link to the destination itself.
+    /// Next hop by a static route; without one, by a link to the destination itself.
     fn static_leg(&self, bundle: Handle, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<NextHop> {
         let destination = &self.book.get(bundle)?.bundle.destination;
         let next_hop = self.next_hop(destination).unwrap_or_else(|| destination.node());
         self.link_to(next_hop, tried, narrow, now).map(|link| NextHop { link, not_before: now, until: Instant::MAX })
     }
 
-    /// Next hop of the best matching static route.
+    /// Next hop's node by the static route with the most specific pattern, if any matches.
     pub(crate) fn next_hop(&self, destination: &EndpointId) -> Option<NodeId> {
         if self.settings.routes.is_empty() {
             return None;
@@ -221,8 +221,8 @@ impl Agent {
         ranked.max_by_key(|(rank, _)| *rank).map(|(_, hop)| hop.node())
     }
 
-    /// A link to a node: one that is up first, then the one with the least queued. Planned links are chosen by the
-    /// router, unless it reads no plan.
+    /// Link to a node: one that is up before others, then the one with the fewest queued bytes. Links of the plan are
+    /// left to the router if it reads the plan.
     // 9171-5.4-3, 5050-5.4-4
     fn link_to(&self, node: NodeId, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<LinkId> {
         if node == NodeId::NULL {
@@ -238,8 +238,8 @@ impl Agent {
             .map(|link| link.id)
     }
 
-    /// Next hop for a fragment if no contact can take the whole bundle but one could take half of it or less (RFC 9171
-    /// 5.8).
+    /// Next hop for a fragment if no contact takes the whole bundle but one takes half of it or less (RFC 9171 5.8);
+    /// bounds the next fragment to that size.
     fn leg_for_a_piece(
         &mut self,
         now: Instant,
@@ -266,7 +266,7 @@ impl Agent {
         None
     }
 
-    /// Routes a queued bundle again on the router's request.
+    /// Takes a bundle out of its queues and routes it again, on the router's request.
     pub(super) fn reroute<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         if self.book.get(bundle).is_some_and(|held| held.has(RetentionConstraint::Route)) {
             self.leave_queues(bundle);
@@ -274,7 +274,7 @@ impl Agent {
         }
     }
 
-    /// Takes a bundle of a released list: its contact is over or its link gone.
+    /// Routes a bundle of a released list again: its contact is over or its link gone.
     pub(crate) fn on_loose<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, taken: Taken) {
         let Taken { bundle, copy, link, .. } = taken;
         if !copy {
@@ -282,13 +282,13 @@ impl Agent {
             self.notify_policies(cx.now, &PolicyEvent::Failed { bundle, to, gave: 0, keep: false });
         }
         if self.is_done(bundle) {
-            // It was a copy, and the bundle itself has left properly.
+            // The place was a copy's, and the bundle itself was sent before.
             return self.depart(cx, bundle, Why::Forwarded, None);
         }
         self.work.push(Step::Dispatch(bundle));
     }
 
-    /// Removes a bundle from all queues; it stays held.
+    /// Removes a bundle from the queues of all links; it stays held.
     pub(crate) fn leave_queues(&mut self, bundle: Handle) {
         while let Some(taken) = self.outbound.queues.take_of(&mut self.book, bundle) {
             if let Some(timer) = taken.timer {
@@ -306,7 +306,8 @@ impl Agent {
         }
     }
 
-    /// Gives a bundle up on a policy's request: only forwarding ends; deliveries, custody and transmissions go on.
+    /// Ends the forwarding of a bundle on a policy's request. The bundle departs unless delivery, custody or a
+    /// transmission holds it; bundles for this node are left alone.
     pub(super) fn give_up<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
         let Some(held) = self.book.get(bundle).filter(|held| !self.is_for_us(&held.bundle)) else { return };
         if is_only_forwarded(held) {
@@ -318,7 +319,8 @@ impl Agent {
         }
     }
 
-    /// Moves a bundle to a neighbour to make room here; it stays until that neighbour has it.
+    /// Queues a bundle for a neighbour to make room here, if only forwarding holds it. It stays here until that
+    /// neighbour has it.
     pub(super) fn migrate<S: Sink<Output>>(&mut self, bundle: Handle, to: PeerId, out: &mut S) {
         let removable = self
             .book

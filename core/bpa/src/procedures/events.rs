@@ -11,7 +11,7 @@ impl Agent {
             out.push(Output::Event(event));
         }
     }
-    /// Announces a bundle's number and identity to listeners.
+    /// Announces a held bundle, its number and identity, to listeners.
     pub(super) fn event_seen<S: Sink<Output>>(&self, bundle: Handle, out: &mut S) {
         // Building this event for every bundle would cost time that no listener needs.
         if !out.wants(EventClass::Bundle) {

@@ -1,5 +1,5 @@
-//! Admission (RFC 9171 5.6, 5.2): bounds first, then the congestion control, which may evict bundles of less worth than
-//! the new one. No bundle is evicted unless the new one then fits.
+//! Admission (RFC 9171 5.6, 5.2): bounds are checked first, then the congestion control is asked, which may evict
+//! bundles of less worth than the new one. No bundle is evicted unless the new one then fits.
 
 use crate::agent::Agent;
 use crate::app::SendRequest;
@@ -18,7 +18,7 @@ use farlink_book::{Flags, Handle, Held, Why};
 const VICTIMS_MAX: usize = 1024;
 
 impl Agent {
-    /// Admits or refuses a new bundle; evicts others if the congestion control agrees.
+    /// Admits or refuses a new bundle; evicts others if that is needed and the congestion control agrees.
     pub(super) fn make_room<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, new: &Held) -> Result<(), Refusal> {
         // A bundle that can never fit gets `TooLarge`, even while there is no room at all.
         let privileged = self.is_privileged(new);
@@ -59,8 +59,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Reserves room for an arriving bundle. It is charged to shares as if it were here, so that unfinished transfers
-    /// cannot keep room from others for free.
+    /// Reserves room for an arriving bundle. It is charged to shares as if it were here: otherwise unfinished transfers
+    /// would take room from others for free.
     pub(super) fn reserve_room(&mut self, token: OfferToken, new: Held) {
         let limits = &self.settings.limits;
         let counts = self.bounds.fair_share.counts(&new, limits);
@@ -70,21 +70,20 @@ impl Agent {
         }
         self.bounds.reservations.make(token, new.size(), counts.then(|| Box::new(new)));
     }
-    /// Ends a reservation: the bundle is here, or will not come.
+    /// Ends a reservation, because the bundle is here or will not come.
     pub(crate) fn release_reservation(&mut self, token: OfferToken) {
         if let Some(counted) = self.bounds.reservations.end(token) {
             self.bounds.fair_share.go(&counted);
         }
     }
 
-    /// Replaces the quotas in force.
+    /// Replaces all quotas; a held bundle is never deleted because of a new quota.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
         if quotas.is_empty() && self.bounds.fair_share.made().is_none() {
             return;
         }
         if self.bounds.fair_share.quotas.set(quotas) {
-            // With the first quotas, held bundles have not been counted yet. Bundles charged to no account leave
-            // uncounted, too.
+            // Held bundles are counted from the first quotas on. Those charged to no share are never counted.
             let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
             for held in here.chain(self.bounds.reservations.counted()).filter(|held| FairShare::is_anyones(held)) {
                 let previous_node = self.previous_name(held.from);
@@ -92,17 +91,17 @@ impl Agent {
             }
         }
     }
-    /// Whether a bundle may use reserved room: expedited ones, those that an application here waits for, and
-    /// administrative records of or for this node, which free room in turn.
+    /// Whether a bundle may use reserved room: it is expedited, an application here waits for it, or it is an
+    /// administrative record from or for this node, which frees room in turn.
     fn is_privileged(&self, new: &Held) -> bool {
         let (administrative, for_us) = (new.bundle.is_administrative(), self.is_for_us(&new.bundle));
-        // An unauthenticated source outside the neighbours has no privilege either.
+        // A bundle from an unauthenticated neighbour does not count as this node's own.
         new.bundle.priority == Priority::Expedited
             || administrative && (for_us || new.is_own())
             || for_us && self.is_awaited(new)
     }
-    /// Whether the previous node leaves room for others. With a congestion control that evicts, no neighbour is locked
-    /// out.
+    /// Whether the previous node leaves room for others. Always true if the congestion control evicts, since then no
+    /// neighbour is locked out.
     fn leaves_room(&self, shares: &FairShare, new: &Held, fill: Fill) -> bool {
         !self.policies.ask_for_room_only() || shares.leaves_room(new, fill, self.settings.limits.reserved_bytes)
     }
@@ -114,7 +113,7 @@ impl Agent {
             capacity: self.settings.capacity_bytes,
         }
     }
-    /// Bytes available to a new bundle if room alone decides; `None` if the congestion control or a disk also decides.
+    /// Free bytes for a new bundle; `None` if more than room decides about it: the congestion control, or a disk.
     pub fn room(&self) -> Option<u64> {
         if self.settings.durable || !self.policies.ask_for_room_only() {
             return None;
@@ -124,7 +123,8 @@ impl Agent {
         }
         Some(self.settings.capacity_bytes.saturating_sub(self.taken()))
     }
-    /// Bytes held or reserved for arriving bundles, whose pieces are included; plus the records on disk, if any.
+    /// Bytes of the store that are taken: bundles held, room reserved for arriving bundles (which includes their
+    /// pieces), and records on disk, if any.
     pub(crate) fn taken(&self) -> u64 {
         // The outer bundle of a tunnel shares its payload with the inner one.
         let (bundles, bytes) = self.around();
@@ -134,8 +134,8 @@ impl Agent {
         held.saturating_add(records).saturating_add(self.bounds.reservations.bytes())
     }
 
-    /// Least bytes of room for a bundle made of this request: with less it is refused. `None` if room alone does not
-    /// decide.
+    /// Room, in bytes, that the bundle of this request needs. `None` if more than room decides about it, or if the
+    /// bundle cannot be made.
     pub fn needs(&self, now: Instant, wanted: SendRequest, edge: &mut dyn Edge) -> Option<u64> {
         self.room()?;
         let source = self.local_endpoint(&wanted.source)?;
@@ -157,7 +157,7 @@ impl Agent {
             let worth = candidate.then(|| self.policies.worth(seen, held)).flatten();
             worth.filter(|worth| *worth < own)
         };
-        // Worth is computed once per bundle; in a large book a sample is drawn for each victim.
+        // Worth is computed once for each bundle; in a large book a sample is drawn for each victim.
         let mut ranking = match self.policies.keep_newest() {
             true => self.book.ranking_of_newest(&worth),
             false => self.book.ranking(&worth),

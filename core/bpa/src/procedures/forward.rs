@@ -17,14 +17,14 @@ use core::ops::Range;
 use farlink_base::{Duration, Event, Facts, HopCrc, HopState, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{CopyOffer, Handle, Held, LabelSplit, PolicyEvent, RetentionConstraint, Side};
 
-/// Queue places examined for a bundle that still fits the contact.
+/// Most places of a queue that are examined for a bundle that still fits the contact.
 const FIT_SCAN: usize = 64;
 /// Smallest remainder of a contact that is filled with a fragment, bytes.
 const FRAGMENT_MIN: u64 = 4096;
 /// Most bytes that a fragment adds to the blocks around its payload.
 const FRAGMENT_OVERHEAD: u64 = 64;
 
-/// Upper bounds of the next bundle's encoded length.
+/// Upper bounds of the encoded length of the next bundle.
 #[derive(Clone, Copy, Debug)]
 struct Most {
     /// Bytes left in the contact.
@@ -33,7 +33,7 @@ struct Most {
     link: Option<u64>,
 }
 
-/// Form in which a bundle leaves.
+/// Bundle or fragment that is about to leave.
 #[derive(Debug)]
 struct Parting {
     bundle: Handle,
@@ -43,7 +43,7 @@ struct Parting {
 }
 
 impl Agent {
-    /// Notes whether a layer takes bundles for a link.
+    /// Notes whether a link's layer takes bundles; `one`: one at a time.
     pub(crate) fn on_ready(&mut self, link: LinkId, ready: bool, one: bool) {
         let Some(l) = self.neighbours.link_mut(link).filter(|l| one || l.takes == Takes::Many) else { return };
         (l.ready, l.takes) = (ready, if one { Takes::One } else { Takes::Many });
@@ -73,8 +73,8 @@ impl Agent {
         }
     }
 
-    /// Paces a bundle of another shard that is to leave over a link: accounts for it, or returns the time at which it
-    /// may leave.
+    /// Paces a bundle of another shard that is to leave over a link. Returns the time at which it may leave; `None`:
+    /// now, and the bundle is added to the link's backlog.
     pub fn pace(&mut self, now: Instant, link: LinkId, size: u64) -> Option<Instant> {
         let (plan, ahead) = (self.plan.placed(), self.settings.node.hand_over_ahead);
         let link = self.neighbours.link_mut(link)?;
@@ -85,8 +85,8 @@ impl Agent {
         link.charge(plan, now, size);
         None
     }
-    /// Moves one bundle from a link's queue, or from its neighbour's offer, to its layer if both allow it, and queues
-    /// itself again.
+    /// Hands one bundle from a link's queue, or from its neighbour's offer, to the link's layer if state, pace and
+    /// memory permit; then queues itself again.
     pub(crate) fn pump<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId) {
         let now = cx.now;
         // The lookup matters only while memory is scarce.
@@ -108,7 +108,7 @@ impl Agent {
         let (at, peer) = (l.may_send_at(ahead), l.peer);
         if at > now {
             let nothing = self.outbound.queues.of(link).0 == 0 && !self.outbound.offers.has(peer);
-            // One timer suffices: pumping goes on until the link is busy again.
+            // One timer suffices: once it fires, bundles are handed over until the link is busy again.
             if !l.pace_armed && !nothing {
                 l.pace_armed = true;
                 self.work.arm(at, Timer::Pace(link));
@@ -136,7 +136,8 @@ impl Agent {
         }
     }
 
-    /// Whether the neighbour recently had no room for similar bundles; the bundle then counts as refused.
+    /// Whether similar bundles are held back from the neighbour for lack of room there; the bundle then counts as
+    /// refused.
     fn is_held_back(&mut self, now: Instant, peer: PeerId, parting: &Parting) -> bool {
         let Some(held) = self.book.get(parting.bundle).filter(|_| !parting.keep) else { return false };
         let held_back = self.outbound.backoff.hold(peer, Alike::to(&held.bundle), now);
@@ -147,7 +148,8 @@ impl Agent {
         held_back
     }
 
-    /// The most urgent queued bundle that fits the rest of the contact, or a fragment of the first one that may be cut.
+    /// Takes the most urgent queued bundle that fits the rest of the contact, or else a fragment of the first one that
+    /// may be cut to fit.
     fn next_queued(&mut self, now: Instant, link: LinkId, most: Most, edge: &mut dyn Edge) -> Option<Parting> {
         let limit = most.contact;
         let fits = |held: &Held, copy: bool| match most.link {
@@ -174,21 +176,21 @@ impl Agent {
             None => self.next_range(taken.bundle, whole.is_none(), limit),
         };
         if taken.copy {
-            // The bundle itself may have been released before: then this copy was all that it waited for.
+            // The bundle itself may have been sent before; then it waited only for this copy.
             self.work.push(Step::Dispatch(taken.bundle));
         }
         self.leaves_in_pieces(taken.bundle, range.as_ref());
         Some(Parting { bundle: taken.bundle, labels: want.labels, keep: taken.copy, range })
     }
 
-    /// Remembers the remainder of a bundle that leaves in fragments.
+    /// Begins to track the remainder of a bundle that leaves in fragments.
     fn leaves_in_pieces(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
         if range.is_some() && !self.outbound.partial_sends.has(bundle) {
             self.outbound.partial_sends.limit(&mut self.book, bundle, u64::MAX);
         }
     }
 
-    /// Range of the next fragment; `None`: the whole payload.
+    /// Payload range of the next fragment; `None`: the whole payload. With `cut` its encoded length is at most `room`.
     fn next_range(&mut self, bundle: Handle, cut: bool, room: u64) -> Option<Range<u64>> {
         let overhead = self.book.get(bundle)?.bundle.overhead() + FRAGMENT_OVERHEAD;
         let payload = if cut { room.saturating_sub(overhead) } else { u64::MAX };
@@ -211,7 +213,7 @@ impl Agent {
         held.bundle.may_fragment() && room >= overhead + FRAGMENT_MIN && room - overhead < held.bundle.payload.len()
     }
 
-    /// Next bundle that the neighbour's offer yields.
+    /// Takes the next bundle of a neighbour's offer that still applies and fits link and contact.
     fn next_wanted<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -229,7 +231,7 @@ impl Agent {
                 self.say_too_narrow(bundle, link, cx.out);
                 continue;
             };
-            // A bundle that exceeds the rest of this contact is offered again in the next.
+            // A bundle that exceeds the rest of this contact is offered again in the next one.
             if size > most.contact {
                 continue;
             }
@@ -239,8 +241,8 @@ impl Agent {
         None
     }
 
-    /// Current copy offer of both policies for a neighbour. Bundles that it has, made, delivered or refused are not
-    /// offered.
+    /// Copy offer on which both policies agree now, for a neighbour. `None` for bundles that the neighbour has,
+    /// created, sent here or refused.
     fn want(&self, now: Instant, id: PeerId, bundle: Handle) -> Option<CopyOffer> {
         let (held, peer) = (self.book.get(bundle)?, self.neighbours.peers().get(id)?);
         let meta = &held.bundle;
@@ -260,13 +262,13 @@ impl Agent {
         let surest = self.neighbours.of_node(held.destination()).is_some_and(|surest| surest.id == id);
         let direct = surest && !meta.is_for_group();
         let want = self.policies.wish(self.seen(now), peer, held, direct)?;
-        // RFC 9171 4.2.3: anonymous bundles have no identity to compare copies by; a group's bundle never moves, since
-        // further members may lie elsewhere.
+        // Anonymous bundles have no identity to compare copies by (RFC 9171 4.2.3). A group's bundle never moves away,
+        // since further members may lie elsewhere.
         let allowed = if want.keep { !meta.is_anonymous() } else { !meta.is_for_group() };
         allowed.then_some(want)
     }
 
-    /// Considers a held bundle for a neighbour's offer.
+    /// Adds a held bundle to a neighbour's candidates if the policies offer it.
     pub(crate) fn offer(&mut self, now: Instant, peer: PeerId, bundle: Handle) {
         if let Some(want) = self.want(now, peer, bundle) {
             let number = self.book.get(bundle).map_or(0, |held| held.number);
@@ -286,7 +288,7 @@ impl Agent {
         }
     }
 
-    /// RFC 9171 5.4 step 4: sets the fields of this hop and hands the bundle over.
+    /// Sets the fields of this hop and hands the bundle or fragment to the link's layer (RFC 9171 5.4 step 4).
     // 9171-5.4-6, 5050-5.4-7
     fn transmit<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId, parting: Parting) {
         let now = cx.now;
@@ -341,11 +343,11 @@ impl Agent {
         }
     }
 
-    /// Whether this is, or was, a fragment of a bundle with more to send.
+    /// Whether a transmission is of a fragment while more of the bundle is still to be sent.
     pub(super) fn is_part(&self, bundle: Handle, range: Option<&Range<u64>>) -> bool {
         range.is_some() && self.outbound.partial_sends.left(bundle).is_some_and(|left| left > 0)
     }
-    /// Removes the leaving range from routing; the remainder is routed again.
+    /// Ends routing of the part that leaves: the remainder is routed again, or, without one, `Route` is released.
     fn consume(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
         if range.is_some_and(|range| self.outbound.partial_sends.take(bundle, range)) {
             self.work.push(Step::Dispatch(bundle));

@@ -14,19 +14,19 @@ use farlink_book::{Flags, Handle, RetentionConstraint, Why};
 /// Relation of an arriving bundle to those held or delivered.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Not seen before; its local identity may be derived from its content.
+    /// Neither held nor delivered. The bundle to be held, whose local identity may be derived from its content.
     New(Arc<BundleMeta>),
     /// The same bundle is held.
     Here(Handle),
     /// The same bundle was delivered.
     Delivered,
-    /// Another content has its identity, and no link vouches for this one.
+    /// A bundle with other content has this identity, and no link vouches for the arriving one.
     Forged,
 }
 
 impl Agent {
-    /// Whether two bundles of one identity are the same; `None` if this cannot be decided: one is encrypted in transit
-    /// and there is no key, or its digest was not kept.
+    /// Whether two bundles of one identity are the same. `None` if that cannot be decided: one is encrypted and there
+    /// is no key, or its digest was not kept.
     fn same(&self, a: &BundleMeta, b: &BundleMeta, edge: &mut dyn Edge) -> Option<bool> {
         if !same_primary(a, b) {
             return Some(false);
@@ -41,8 +41,8 @@ impl Agent {
         same.filter(|same| *same || !sealed)
     }
 
-    /// Keyed hash of a bundle's content: collisions are accidental, since nobody without this node's key can construct
-    /// one; 0 if the payload is not in memory and its digest was not kept.
+    /// Keyed hash of a bundle's content. Collisions are accidental, since nobody without this node's key can construct
+    /// one. 0 if the payload is not in memory and its digest was not kept.
     pub(crate) fn content(&self, meta: &BundleMeta, edge: &mut dyn Edge) -> u64 {
         let digest = edge.digest(meta);
         if digest == 0 {
@@ -68,12 +68,12 @@ impl Agent {
         for (at, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
             *at = number.to_le_bytes();
         }
-        // Bit 1 keeps it from being 0; bit 0 is reserved for the mark of vouched deliveries.
+        // Bit 1 keeps the hash from being 0; bit 0 is left free for the mark of vouched deliveries.
         (hash128(&[&bytes]) as u64 | 2) & !1
     }
 
-    /// Classifies an arriving bundle. A bundle that is not vouched for gives way to one that is. `strange`: no link
-    /// vouches for it. A bundle whose security check failed displaces no other.
+    /// Classifies an arriving bundle. `strange`: no link vouches for it. A held bundle that no link vouches for is
+    /// removed in favour of a different one that is vouched for, unless that failed its security check.
     pub(crate) fn place<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -87,12 +87,12 @@ impl Agent {
         if let Some(held) = self.book.find(bundle.id) {
             let own = held.is_own() && self.is_local(held.bundle.source.node());
             let (here, held) = (held.handle(), held.bundle.clone());
-            // A bundle made here cannot have another content elsewhere; an incomparable copy therefore counts as the
+            // A bundle made here cannot have other content elsewhere, so a copy that cannot be compared counts as the
             // same.
             let same = self.same(&held, bundle, cx.edge).or(Some(true).filter(|_| own && same_primary(&held, bundle)));
             match (same, self.is_unvouched(here)) {
-                // The record on disk is marked as not vouched for and would return so after a restart: the bundle is
-                // stored again.
+                // The record on disk says that no link vouches for the bundle, and the bundle would return so after a
+                // restart. So it is stored again.
                 (Some(true), true) if !strange && counts && self.settings.durable && !self.is_for_members(bundle) => {
                     self.depart(cx, here, Why::Displaced, None);
                 }
@@ -129,8 +129,8 @@ impl Agent {
         if strange { Place::Forged } else { self.place_beside(bundle, cx.edge) }
     }
 
-    /// Places the second of two contents under one identity, both vouched for. Neither can be shown to be false, and
-    /// their senders may have released them: the second one is held under a local identity derived from its content.
+    /// Classifies the second of two contents under one identity, both vouched for. Neither can be shown to be false,
+    /// and their senders may have released them: the second is held under a local identity derived from its content.
     fn place_beside(&mut self, bundle: &Arc<BundleMeta>, edge: &mut dyn Edge) -> Place {
         let Some(beside) = self.beside(bundle, edge) else { return Place::Forged };
         if let Some(held) = self.book.find(beside.id) {
@@ -146,7 +146,8 @@ impl Agent {
         let id = bundle.id ^ hash128(&[&content.to_le_bytes()]);
         (content != 0).then(|| BundleMeta { id, ..bundle.clone() })
     }
-    /// The bundle of an earlier run under the identity it gets here; `None` if it is here already.
+    /// Bundle of an earlier run, under the identity it gets here; `None` if it is held already or was delivered, so
+    /// that its record is to be deleted.
     pub(super) fn place_recovered(&self, bundle: &Arc<BundleMeta>, edge: &mut dyn Edge) -> Option<Arc<BundleMeta>> {
         let here = self.book.find(bundle.id).map(|held| held.bundle.clone());
         let delivered = self.is_for_members(bundle).then(|| self.remembered.delivered(bundle.original_id())).flatten();
@@ -163,11 +164,11 @@ impl Agent {
         beside.filter(|beside| self.book.find(beside.id).is_none()).map(Arc::new)
     }
 
-    /// Whether a bundle may have been delivered here before.
+    /// Whether a bundle is for this node or for a group, so that it may have been delivered here.
     fn is_for_members(&self, bundle: &BundleMeta) -> bool {
         self.is_local(bundle.destination_node()) || bundle.is_for_group()
     }
-    /// Whether the identity of a bundle, or of its original, was delivered.
+    /// Whether a bundle of this identity, or its original, was delivered here.
     pub(super) fn has_memory_of(&self, bundle: &BundleMeta) -> bool {
         self.is_for_members(bundle) && self.remembered.delivered(bundle.original_id()).is_some()
     }
@@ -176,22 +177,22 @@ impl Agent {
         let strange = |bundle: &Handle| self.book.get(*bundle).is_some_and(|held| held.flags.has(Flags::STRANGE));
         strange(&bundle) || self.fragments.parts(bundle).iter().any(strange)
     }
-    /// Whether a piece of an arriving bundle equals a held one. Without a digest of the one on disk, vouched pieces are
-    /// trusted: the whole is compared once it is here.
+    /// Whether a piece of an arriving bundle equals a held one. If the held one has no digest and is on disk, vouched
+    /// pieces are trusted: the whole bundle is compared once it is here.
     pub(super) fn is_same_piece(&self, piece: Handle, bundle: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> bool {
         let Some(held) = self.book.get(piece) else { return false };
         let vouched = !strange && !held.flags.has(Flags::STRANGE);
         self.same(&held.bundle, bundle, edge).unwrap_or(vouched)
     }
 
-    /// Whether a bundle that begins to arrive is held or was delivered, judged by its head. In a real node its payload
-    /// is a placeholder, which equals no other; in message-level simulations it is the real one.
+    /// Whether a bundle that begins to arrive is held or was delivered, as far as its head shows. In a real node its
+    /// payload is a placeholder, which equals no other; in message-level simulations it is the real one.
     pub(super) fn is_here_or_was(&self, bundle: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> bool {
         if bundle.is_anonymous() {
             return false;
         }
         if let Some(held) = self.known(bundle) {
-            // A held bundle that is not vouched for becomes so only when the whole vouched copy is here.
+            // A held bundle that no link vouches for can become vouched for only by a whole vouched copy.
             let alike = strange == self.is_unvouched(held.handle());
             return alike && self.same(&held.bundle, bundle, edge) == Some(true);
         }
@@ -208,8 +209,8 @@ impl Agent {
         self.same(&held.bundle, bundle, edge) == Some(true)
     }
 
-    /// Marks a held bundle as vouched for: it is charged to its source and previous node, and a fragment joins only
-    /// others that are vouched for.
+    /// Marks a held bundle as vouched for: it is charged to its source and previous node, and a fragment waits again
+    /// for others that are vouched for.
     fn vouch<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         for bundle in core::iter::once(bundle).chain(self.fragments.parts(bundle).to_vec()) {
             self.count_as_vouched(bundle);
@@ -248,8 +249,8 @@ impl Agent {
             self.bounds.fair_share.come(held, limits, &previous_node);
         }
     }
-    /// Removes a bundle that is not vouched for in favour of one that is. No report follows: receivers would take it
-    /// for the other bundle of that identity.
+    /// Removes a bundle that no link vouches for, in favour of one that is vouched for. No report follows: its
+    /// receivers would take it for the other bundle of that identity.
     fn displace<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let meta = self.book.get(bundle).map(|held| held.bundle.clone());
         self.event_refused(None, meta.as_deref(), Refusal::NotAcceptable, cx.out);

@@ -1,5 +1,5 @@
-//! Storing bundles: into the book and the store, the store's answers, and bundles of an earlier run. Accepted means
-//! kept: verdicts wait for the store's answer.
+//! Storing bundles: into the book and the store; the store's answers; bundles of an earlier run. Accepted means kept:
+//! verdicts wait for the store's answer.
 
 use crate::agent::Agent;
 use crate::app::AppOutput;
@@ -17,7 +17,7 @@ use farlink_book::{
 };
 
 impl Agent {
-    /// A new bundle as it would stand in the book.
+    /// Entry of a new bundle as the book would hold it, for checks before it is kept.
     pub(crate) fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &HopState) -> Held {
         let expires = now + self.lifetime_here(self.remaining_lifetime(now, &bundle, hop.age_ms));
         let labels = hop.labels.unwrap_or_default();
@@ -96,7 +96,7 @@ impl Agent {
         handle
     }
 
-    /// Store flag of a bundle that claims this node as source but arrived from elsewhere.
+    /// Store flag for bundles that claim this node as source but arrived from elsewhere; 0 for others.
     fn kept_came(&self, held: &Held) -> u32 {
         let came = !held.is_own() && self.is_local(held.bundle.source.node());
         if came { fair_share::KEPT_CAME } else { 0 }
@@ -121,7 +121,7 @@ impl Agent {
         cx.out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
     }
 
-    /// Answers everyone who waited for the commit.
+    /// Gives the answers that waited for the commit.
     pub(super) fn pay<S: Sink<Output>>(
         &mut self,
         handle: Handle,
@@ -151,7 +151,8 @@ impl Agent {
         }
     }
 
-    /// Answers everyone who waits for a bundle that leaves: its purpose is fulfilled.
+    /// Gives the answers that wait for the commit of a departing bundle, as if it were durable: it is not needed here
+    /// any more.
     pub(super) fn pay_all<S: Sink<Output>>(&mut self, handle: Handle, out: &mut S) {
         let Some(number) = self.book.get(handle).map(|held| held.number) else { return };
         if let Some(owed) = self.pending_commits.settle(number).filter(|owed| !owed.debts.is_empty()) {
@@ -229,7 +230,7 @@ impl Agent {
         self.depart(cx, handle, Why::Deleted(DeleteReason::DepletedStorage), None);
     }
 
-    /// Takes a bundle that an earlier run kept; comes before `Opened`.
+    /// Takes a bundle that an earlier run kept. All of them come before `Opened`.
     pub(crate) fn on_recovered<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -239,7 +240,8 @@ impl Agent {
         hop: &HopState,
     ) {
         let now = cx.now;
-        // Downtime counts as age if both ends of it have a trusted date; otherwise only operating time counts.
+        // Downtime counts as age if the bundle's storage and this start have trusted times; otherwise only operating
+        // time counts.
         let down_ms = match (index.stored_at, index.ran_ms) {
             (Some(stored_at), _) => self.wall_clock.found(now, stored_at),
             (None, Some(ran_ms)) => self.wall_clock.found_ran(now, ran_ms),
@@ -298,7 +300,7 @@ impl Agent {
         }
     }
 
-    /// Reports a newly held bundle to policies, with the labels it carried.
+    /// Notifies policies of a newly held bundle and the labels that it carried.
     pub(crate) fn notify_kept(&mut self, now: Instant, bundle: Handle, wire: Option<[u32; 2]>) {
         for side in [Side::Router, Side::Control] {
             let news = PolicyEvent::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };

@@ -1,4 +1,4 @@
-//! Lifetime of bundles in this node, and of the memory of their delivery (RFC 9171 5.5).
+//! Lifetime of bundles in this node, and of the records of their delivery (RFC 9171 5.5).
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -9,12 +9,11 @@ use core::time::Duration;
 use farlink_base::{BundleMeta, DeleteReason, DtnTime, Instant, Sink, store};
 use farlink_book::{Handle, Held, Why};
 
-/// Smallest difference of lifetimes that counts as an override; clocks cause less.
+/// Least difference of lifetimes that counts as an override; clocks alone cause smaller ones.
 const SHORTENED: Duration = Duration::from_millis(100);
 
 impl Agent {
-    /// Lifetime left on arrival: by the clock if both the source's and ours are known, else by the age block, else all
-    /// of it (RFC 9171 5.5).
+    /// Lifetime that a bundle has left: by creation time and clock if both are known, else by its age (RFC 9171 5.5).
     // 9171-5.5-1
     pub(super) fn remaining_lifetime(&self, now: Instant, bundle: &BundleMeta, age_ms: u64) -> Duration {
         let age = match (bundle.created_ms, self.wall_clock.utc_at(now)) {
@@ -24,7 +23,7 @@ impl Agent {
         Duration::from_millis(bundle.lifetime_ms.saturating_sub(age))
     }
 
-    /// Lifetime of a bundle in this node: its own, or less if this node overrides it.
+    /// Lifetime of a bundle in this node: the given one, or the node's limit if that is less.
     // 9171-4.3.1-7
     pub(super) fn lifetime_here(&self, lifetime: Duration) -> Duration {
         match self.settings.limits.lifetime_s {
@@ -33,13 +32,14 @@ impl Agent {
         }
     }
 
-    /// Whether this node keeps a bundle for less than its lifetime.
+    /// Whether this node deletes a bundle before its lifetime ends.
     pub(crate) fn is_shortened(&self, now: Instant, held: &Held) -> bool {
         let lives = || self.remaining_lifetime(now, &held.bundle, held.age_ms(now));
         self.settings.limits.lifetime_s > 0 && lives() > held.remaining(now) + SHORTENED
     }
 
-    /// Reason for deletion of a bundle whose time in this node is over (RFC 9171 5.5).
+    /// Reason for deletion of a bundle whose time in this node is over: `TrafficPared` if the node cut its lifetime
+    /// short, else `Expired` (RFC 9171 5.5).
     // 9171-5.5-2
     pub(super) fn over(&self, now: Instant, held: &Held) -> DeleteReason {
         if self.is_shortened(now, held) { DeleteReason::TrafficPared } else { DeleteReason::Expired }
@@ -47,7 +47,7 @@ impl Agent {
 
     /// Record of a bundle's delivery.
     pub(crate) fn remembrance(&self, now: Instant, held: &Held, edge: &mut dyn Edge) -> store::Remembered {
-        // It lasts as long as another copy may exist elsewhere.
+        // The record lasts as long as another copy may exist elsewhere.
         let lives = self.remaining_lifetime(now, &held.bundle, held.age_ms(now));
         let remaining_ms = held.remaining(now).max(lives).as_millis() as u64;
         let until = match (self.wall_clock.utc_at(now), held.bundle.created_ms) {
@@ -61,10 +61,10 @@ impl Agent {
         store::Remembered { fingerprint: held.bundle.original_id(), until, content }
     }
 
-    /// Takes the end of a lifetime (RFC 9171 5.5). Parts of a reassembled bundle leave with it.
+    /// Deletes a bundle whose lifetime here is over (RFC 9171 5.5). Parts of a reassembled bundle leave with it.
     // 9171-5.5-1, 9171-5.5-2, 5050-5.5-1
     pub(crate) fn on_lifetime_end<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
-        // A part of a whole lives as long as the whole.
+        // A part lives as long as its reassembled bundle.
         if self.fragments.whole_of(bundle).is_none() {
             let Some(why) = self.book.get(bundle).map(|held| self.over(cx.now, held)) else { return };
             self.depart(cx, bundle, Why::Deleted(why), None);

@@ -1,5 +1,5 @@
-//! Links with an MTU: bundles that leave over them are cut to fit (RFC 9171 5.8), by encoded length. Bundles that must
-//! not be fragmented take another route; if there is none, that is reported once.
+//! Links with an MTU: bundles that leave over them are cut so that each encoded fragment fits (RFC 9171 5.8). Bundles
+//! that must not be fragmented take another route; if there is none, that is reported once.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -19,14 +19,14 @@ const CRC_MAX: u64 = 5 * 129;
 /// Part of a bundle that fits a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fitting {
-    /// Range of its payload; `None`: all of it.
+    /// Range of the bundle's payload; `None`: all of it.
     pub range: Option<Range<u64>>,
     /// Encoded length, including the fields of this hop.
     pub size: u64,
 }
 
 impl Agent {
-    /// Next part of a bundle that fits a link of this MTU; `None` if nothing fits. Copies are not fragmented.
+    /// Next part of a bundle that fits a link with the MTU `most`; `None` if none fits. Copies are not fragmented.
     pub(super) fn fitting(
         &self,
         now: Instant,
@@ -52,8 +52,8 @@ impl Agent {
         let around = size_of(&Some(start..last)).saturating_sub(last - start);
         // A fragment whose payload is less than a quarter of its overhead would waste the link.
         let payload = most.checked_sub(around).filter(|payload| payload.saturating_mul(4) >= around && *payload > 0)?;
-        // The last fragment carries the blocks behind the payload (RFC 5050 5.8): if these exceed the MTU, they leave
-        // with the last byte alone, and if even that is too long, no fragment leaves at all.
+        // The last fragment carries the blocks behind the payload (RFC 5050 5.8). If they exceed the MTU even with only
+        // the last byte of the payload, no fragment leaves at all.
         if size_of(&Some(last..end)) > most {
             return None;
         }
@@ -67,14 +67,14 @@ impl Agent {
         let crc = if link.terms == LinkTerms::default() { 0 } else { CRC_MAX };
         HOP_MAX + crc + self.node_id().name_bytes()
     }
-    /// Whether a bundle or its fragments certainly fit a link.
+    /// Whether a bundle, whole or in fragments, certainly fits a link's MTU.
     pub(super) fn surely_fits(&self, held: &Held, link: LinkId) -> bool {
         let Some(link) = self.neighbours.link(link) else { return true };
         let (Some(most), added) = (link.largest(), self.hop_bytes(link)) else { return true };
         let pieces = held.bundle.may_fragment() && 2 * (held.bundle.overhead() + added) <= most;
         pieces || held.size() + added <= most
     }
-    /// Links whose MTU no part of the bundle fits.
+    /// Links whose MTU is too small for any part of the bundle.
     pub(super) fn too_narrow(&self, now: Instant, bundle: Handle, edge: &dyn Edge) -> Vec<LinkId> {
         let Some(held) = self.book.get(bundle).filter(|_| self.neighbours.has_narrow()) else { return Vec::new() };
         let want = CopyOffer::give(held, 0);
@@ -85,7 +85,7 @@ impl Agent {
         let narrow = self.neighbours.links().filter(|link| link.largest().is_some_and(|most| !takes(link, most)));
         narrow.map(|link| link.id).collect()
     }
-    /// Neighbours reachable only over these links.
+    /// Neighbours that have no links but these.
     pub(super) fn only_over(&self, narrow: &[LinkId]) -> Vec<PeerId> {
         let only = |id: &PeerId| {
             let peer = self.neighbours.peers().get(*id);
@@ -93,7 +93,7 @@ impl Agent {
         };
         narrow.iter().map(|link| self.neighbours.peer_of(*link)).filter(only).collect()
     }
-    /// Reports once that a bundle's only route has too small an MTU.
+    /// Reports, once for each bundle, that the MTU of its only route is too small.
     pub(super) fn say_too_narrow<S: Sink<Output>>(&mut self, bundle: Handle, link: LinkId, out: &mut S) {
         if !self.outbound.waits.note_unfit(&mut self.book, bundle) {
             return;
@@ -101,7 +101,8 @@ impl Agent {
         let Some(meta) = self.book.get(bundle).map(|held| held.bundle.clone()) else { return };
         self.event_refused(Some(link), Some(&meta), Refusal::TooLarge, out);
     }
-    /// Takes a bundle that does not fit out of its link's queue and routes it again. Returns whether there was one.
+    /// Takes a bundle that does not fit the MTU out of its link's queue and routes it again. Returns whether there was
+    /// such a bundle.
     pub(super) fn turn_back<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -125,12 +126,12 @@ impl Agent {
     }
 }
 
-/// Copy offer of a bundle that leaves from a queue.
+/// Form in which a bundle leaves from a queue: as a copy, or itself with its labels.
 pub(crate) fn wish(held: &Held, copy: bool) -> CopyOffer {
     if copy { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) }
 }
 
-/// Link of too small an MTU in a route decision without alternatives.
+/// Link with too small an MTU that a route decision chose, if the decision names no other.
 pub(crate) fn chosen(way: &RouteDecision, narrow: &[LinkId]) -> Option<LinkId> {
     match way {
         RouteDecision::One(leg) => Some(leg.link).filter(|link| narrow.contains(link)),

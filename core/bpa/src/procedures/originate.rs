@@ -14,7 +14,7 @@ use farlink_base::{
 };
 
 impl Agent {
-    /// RFC 9171 5.2: an application's request to send.
+    /// Takes an application's request to send a bundle (RFC 9171 5.2).
     // 9171-5.2-2, 5050-5.2-4
     pub(super) fn on_send<S: Sink<Output>>(
         &mut self,
@@ -35,7 +35,7 @@ impl Agent {
         if wanted.destination.is_null() {
             return refuse(self, Refusal::NotAcceptable, cx.out);
         }
-        // RFC 5050 5.2 step 1: a request that cannot be honoured is refused.
+        // A request for custody that cannot be honoured is refused (RFC 5050 5.2 step 1).
         if wanted.facts.has(Facts::CUSTODY) && !self.asks_for_custody(&source, &wanted) {
             return refuse(self, Refusal::NotAcceptable, cx.out);
         }
@@ -60,14 +60,14 @@ impl Agent {
         }
     }
 
-    /// Form of an endpoint for other nodes: `ipn:!.n`, "this node", never leaves (RFC 9758 5.4). Null if this node has
-    /// no name of that scheme.
+    /// Form of an endpoint in bundles: `ipn:!.n` means "this node" and never leaves it (RFC 9758 5.4), so this node's
+    /// name replaces it. Null if this node has no name of that scheme.
     // 9758-5.4-1, 9758-5.4-2, 9758-5.4-4
     fn seen_outside(&self, endpoint: EndpointId) -> EndpointId {
         if endpoint.is_here() { endpoint.canonical(&self.settings.node_ids).unwrap_or_default() } else { endpoint }
     }
 
-    /// Draft of a requested bundle, and its payload.
+    /// Draft and payload of a requested bundle.
     pub(super) fn draft(&self, source: EndpointId, wanted: SendRequest) -> (Draft, Payload) {
         let unreliable = if wanted.reliable { 0 } else { Facts::UNRELIABLE };
         let custody = if self.asks_for_custody(&source, &wanted) { Facts::CUSTODY } else { 0 };
@@ -85,7 +85,7 @@ impl Agent {
         (draft, wanted.payload)
     }
 
-    /// Admits a bundle made here.
+    /// Admits a bundle made here, keeps it and dispatches it. `request`: an application that gets the answer.
     // 9171-5.2-1, 5050-5.2-3
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,
@@ -95,7 +95,7 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let now = cx.now;
         if self.settings.durable && !meta.is_anonymous() {
-            // Its payload may have left memory when the bundle returns and has to be compared.
+            // The payload may have left memory by the time the bundle comes back and has to be compared.
             meta.digest = cx.edge.digest(&meta);
         }
         let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &HopState::default());
@@ -115,8 +115,8 @@ impl Agent {
         Ok(())
     }
 
-    /// A creation timestamp for a local source; `None` while numbers are being reserved on disk. Timestamps that a
-    /// neighbour used under that source's name are skipped.
+    /// Creation timestamp for a local source; `None` while numbers are being reserved on disk. Timestamps of held
+    /// bundles that name the same source are skipped.
     pub(crate) fn next_creation<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -131,8 +131,8 @@ impl Agent {
         }
     }
 
-    /// A new bundle with an unused identity. A version that encodes timestamps differently may map two to one, which
-    /// shows only in the finished bundle: such timestamps are skipped, too.
+    /// Makes a new bundle with an identity that no held bundle has, and protects it. A version that encodes timestamps
+    /// differently may map two to one, which shows only in the finished bundle: such timestamps are skipped, too.
     // 5050-4.5.1-1
     pub(crate) fn make_new<S: Sink<Output>>(
         &mut self,
@@ -149,7 +149,7 @@ impl Agent {
         cx.edge.protect(made)
     }
 
-    /// A creation timestamp that no other bundle from here has.
+    /// Creation timestamp that no other bundle made here has; `None` while numbers are being reserved on disk.
     fn next_timestamp<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>) -> Option<CreationTimestamp> {
         let next = self.creation.next(self.wall_clock.utc_at(cx.now));
         let Some(value) = next.reserve else { return next.timestamp };
@@ -157,7 +157,7 @@ impl Agent {
         next.timestamp.or_else(|| self.creation.next(self.wall_clock.utc_at(cx.now)).timestamp)
     }
 
-    /// Reserves sequence numbers, on disk if the store is durable.
+    /// Reserves sequence numbers up to `value`, on disk if the store is durable.
     pub(crate) fn reserve<S: Sink<Output>>(&mut self, value: u64, out: &mut S) {
         if self.settings.durable {
             out.push(Output::Store(store::Input::SetCounter { value }));

@@ -13,11 +13,11 @@ use farlink_base::layer::SendId;
 use farlink_base::{DeleteReason, Event, Facts, Instant, LinkId, Refusal, Sink};
 use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, RetentionConstraints, Side, Why};
 
-/// Successive failures after which a neighbour counts as refusing.
+/// Successive failures of a bundle after which a further one counts as a refusal by the neighbour.
 const FAILURES_MAX: u8 = 3;
 
 impl Agent {
-    /// Takes a confirmation: the neighbour has the bundle, or the layer can give no better answer.
+    /// Takes a layer's confirmation: the neighbour has the bundle, or the layer cannot know better.
     pub(crate) fn on_sent<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId) {
         let Some((sending, last)) = self.end_send(id, cx.out, true) else { return };
         let bundle = sending.bundle;
@@ -33,7 +33,7 @@ impl Agent {
             }
         }
         if self.is_part(bundle, sending.range.as_ref()) {
-            // The remainder is offered to the neighbour that got this fragment.
+            // The neighbour that got this fragment should get the remainder, too.
             self.work.push(Step::Offer(bundle));
         } else {
             self.note_has(&sending);
@@ -46,7 +46,7 @@ impl Agent {
         self.after_send(cx, &sending, last);
     }
 
-    /// Lets a bundle leave after its last transmission.
+    /// Lets a bundle depart after its last transmission if no other constraint holds it.
     // 9171-5.4-10, 9171-5.4-11, 5050-3.1-6, 5050-5.4-10, 5050-5.4-11
     pub(crate) fn after_send<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, sending: &Sending, last: bool) {
         let bundle = sending.bundle;
@@ -64,7 +64,7 @@ impl Agent {
         }
     }
 
-    /// Whether a bundle waits for the store's answer only: it was sent whole before the commit. A commit is then no
+    /// Whether at most its commit holds a bundle: it was sent as a whole before the store answered, so the commit is no
     /// longer needed.
     pub(crate) fn is_done(&self, bundle: Handle) -> bool {
         const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
@@ -77,7 +77,7 @@ impl Agent {
         }
     }
 
-    /// Ends a transmission; returns whether nothing else holds its bundle.
+    /// Ends a transmission and announces its result. Also returns whether no constraint holds the bundle any more.
     pub(crate) fn end_send<S: Sink<Output>>(
         &mut self,
         id: SendId,
@@ -102,8 +102,8 @@ impl Agent {
         Some((sending, last))
     }
 
-    /// Takes the first bytes of a broken transmission as sent, as a fragment. Copies and bundles with a custodian are
-    /// sent again as a whole.
+    /// Counts the first bytes of a broken transmission as sent, as a fragment. Copies and bundles that request custody
+    /// are sent again as a whole.
     // 9171-5.8-1
     pub(crate) fn on_sent_in_part<S: Sink<Output>>(&mut self, id: SendId, bytes: u64, out: &mut S) {
         let Some(Sending { bundle, link, range, around, keep: false, .. }) =
@@ -115,8 +115,8 @@ impl Agent {
         let all = 0..held.bundle.payload.len();
         let whole = range.is_none();
         let range = range.unwrap_or(all.clone());
-        // Bytes before the payload count for nothing; the blocks behind it were not received, so the last byte goes
-        // again with them.
+        // Bytes before the payload do not count. The blocks behind it were not received, so the last byte is sent again
+        // with them.
         let kept = bytes.saturating_sub(around).min((range.end - range.start).saturating_sub(1));
         if kept == 0 || !held.bundle.may_fragment() || held.bundle.facts.has(Facts::CUSTODY) {
             return;
@@ -135,7 +135,7 @@ impl Agent {
         self.event(out, Event::Fragmented { bundle: number, link, offset: range.start, length });
     }
 
-    /// Takes a failure or refusal of a transmission.
+    /// Takes the failure or refusal of a transmission.
     pub(crate) fn on_send_failed<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -147,7 +147,7 @@ impl Agent {
         if sending.link == LinkId::TUNNEL {
             return self.tunnel_broken(cx, id, sending.bundle);
         }
-        // The neighbour already had it: a moving bundle has arrived; a copy was not needed.
+        // The neighbour already had the bundle: for a bundle that moves there, this is as good as a confirmation.
         if refused == Some(Refusal::Duplicate) && !sending.keep {
             return self.on_sent(cx, id);
         }
@@ -171,7 +171,7 @@ impl Agent {
         }
         self.notify_failed(now, &sending);
         if last || self.is_done(bundle) {
-            // The failed copy was of a bundle that another node has by now.
+            // Only the failed copy still held the bundle, which another node has by now.
             self.depart(cx, bundle, Why::Forwarded, None);
         } else if sending.keep {
             self.retry_copy(now, &sending);
@@ -181,7 +181,7 @@ impl Agent {
         }
     }
 
-    /// Notes that a neighbour has a bundle, whatever its summary listed.
+    /// Notes that the neighbour of a transmission has the bundle, whatever its summary listed.
     fn note_has(&mut self, sending: &Sending) {
         let Some(meta) = self.book.get(sending.bundle).map(|held| &held.bundle) else { return };
         if self.policies.offers() && !meta.is_anonymous() {
@@ -191,9 +191,9 @@ impl Agent {
         }
     }
 
-    /// Returns labels to the policies, or to the bundle if a policy does not follow the event.
+    /// Returns the labels of a failed transmission: to each policy that subscribed to the event, else to the bundle.
     fn notify_failed(&mut self, now: Instant, sending: &Sending) {
-        // Policies gave no labels to a tunnel.
+        // A transmission into a tunnel carries no labels.
         if sending.link == LinkId::TUNNEL {
             return;
         }
@@ -209,7 +209,7 @@ impl Agent {
         }
     }
 
-    /// Routes the failed transmission again: the whole bundle, or its range.
+    /// Makes the bundle of a failed transmission, or the fragment's range, subject to routing again.
     fn go_again(&mut self, sending: &Sending) {
         if let Some(range) = &sending.range {
             self.outbound.partial_sends.give_back(sending.bundle, range);
@@ -221,7 +221,7 @@ impl Agent {
         self.book.hold(sending.bundle, RetentionConstraint::Route);
     }
 
-    /// Offers a failed copy again: at once after a lost session, else after the back-off.
+    /// Offers a failed copy again: after the backoff if a neighbour refused the bundle, else at once.
     fn retry_copy(&mut self, now: Instant, sending: &Sending) {
         let bundle = sending.bundle;
         let Some(held) = self.book.get(bundle) else { return };
@@ -232,8 +232,8 @@ impl Agent {
         self.work.push(Step::Offer(bundle));
     }
 
-    /// Notes a failure. A refusal means the neighbour does not want it now; a lost session means nothing unless it
-    /// repeats. A bundle that is too large is fragmented further.
+    /// Notes a failed transmission. After a refusal, or several failures, the neighbour is avoided for a while; a
+    /// single lost session means nothing. A bundle that is too large is sent in smaller fragments instead.
     fn note_failure(&mut self, now: Instant, sending: &Sending, refused: Option<Refusal>) {
         let (bundle, peer) = (sending.bundle, sending.peer);
         let Some(held) = self.book.get_mut(bundle) else { return };
@@ -256,8 +256,8 @@ impl Agent {
         }
     }
 
-    /// Halves the fragment length for a neighbour that takes no bundle of this size (RFC 9171 5.8), repeatedly if
-    /// needed, but not below the length of the head; a bundle that cannot be halved waits until it expires.
+    /// Halves the fragment length for a neighbour that takes no bundle of this size (RFC 9171 5.8). Returns false if
+    /// the bundle must not be fragmented, or the fragments would be shorter than their heads.
     fn halve(&mut self, sending: &Sending) -> bool {
         let Some(held) = self.book.get(sending.bundle) else { return false };
         let sent = sending.range.as_ref().map_or(held.bundle.payload.len(), |range| range.end - range.start);
@@ -268,7 +268,7 @@ impl Agent {
         true
     }
 
-    /// Removes a bundle that the store refused during a transmission which then failed.
+    /// Removes a bundle that the store refused during a transmission which then failed. Returns whether that was so.
     pub(crate) fn refuse_at_last<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle).filter(|held| held.sends == 0) else { return false };
         let Some((owed, reason)) = self.pending_commits.take_refused(held.number) else { return false };
@@ -277,7 +277,7 @@ impl Agent {
         true
     }
 
-    /// Takes a failed read of a payload: repeated later unless the record is damaged.
+    /// Takes a failed read of a payload: the bundle is tried again later, or deleted if its record is damaged.
     pub(crate) fn on_unreadable<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, what: Reading, for_good: bool) {
         let bundle = match what {
             Reading::Send(id) => self.outbound.transmissions.get(id).map(|sending| sending.bundle),

@@ -1,8 +1,8 @@
 //! Pieces of arriving bundles, kept as fragments before the rest is here (RFC 9171 5.8): if the transfer breaks, the
-//! neighbour counts the acknowledged bytes as held here.
+//! neighbour need not repeat the acknowledged bytes.
 //!
-//! While more arrives, only `Whole` holds a piece: it is not offered, and its room is that reserved for the whole. Once
-//! the whole is on disk the pieces go; if the rest does not come, they become ordinary fragments.
+//! While more arrives, only `Whole` holds a piece: it is not forwarded, and its room is the one reserved for the whole
+//! bundle. Once the whole bundle is durable the pieces go; if the rest does not come, they become ordinary fragments.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -16,8 +16,8 @@ use farlink_base::{BundleMeta, DeleteReason, Event, Facts, HopState, LinkId, Sin
 use farlink_book::{Flags, Handle, New, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
-    /// Records a piece of an arriving bundle that is on disk. Group bundles and those that request custody are taken
-    /// whole or not at all.
+    /// Keeps a piece of an arriving bundle. Bundles for groups and bundles that request custody are taken whole or not
+    /// at all.
     pub(crate) fn on_piece<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -34,11 +34,11 @@ impl Agent {
         let strange = hop.unvouched || self.neighbours.is_strange(link);
         if let Some((number, piece)) = self.known(&bundle).map(|held| (held.number, held.handle())) {
             if self.fragments.is_arriving(piece) || !self.is_same_piece(piece, &bundle, strange, cx.edge) {
-                // Its own whole may prove damaged and take the piece along, and the neighbour would not repeat these
-                // bytes; or it belongs to another bundle.
+                // A piece of another transfer may be dropped with that transfer if it proves damaged, and the neighbour
+                // would not repeat these bytes. A piece that differs belongs to another bundle.
                 return;
             }
-            // It arrived earlier, in a transfer that broke.
+            // The piece arrived earlier, in a transfer that broke.
             self.fragments.begin_arriving(token);
             if !self.pending_commits.add(number, Debt::Piece(token, promises)) {
                 self.report_durable_prefix(token, promises, cx.out);
@@ -49,7 +49,7 @@ impl Agent {
         let mut new = self.newcomer(cx.now, bundle, from, hop);
         new.flags.set(Flags::STRANGE, strange);
         let full = self.book.len() as u64 >= self.settings.limits.bundles || self.bounds.memory.refuses(&new);
-        // Promised bytes cannot be refused later: the piece must find room beside all other pieces, even if every
+        // Promised bytes cannot be refused later: the piece must find room beside all other pieces even if every
         // transfer breaks.
         if full
             || new.is_tired()
@@ -79,8 +79,8 @@ impl Agent {
         }
     }
 
-    /// Whether a piece would fit its shares beside all other pieces. A reservation counts until its transfer ends; then
-    /// its pieces take that room.
+    /// Whether a piece fits its shares together with all other pieces. A reservation counts until its transfer ends;
+    /// then the pieces take that room.
     fn share_keeps(&mut self, token: OfferToken, piece: &farlink_book::Held) -> bool {
         let previous_node = self.previous_name(piece.from);
         let (limits, own) = (&self.settings.limits, self.bounds.reservations.of(token));
@@ -96,7 +96,7 @@ impl Agent {
         }
         keeps
     }
-    /// Promises a longer prefix of an arriving bundle if a newly durable piece extends it.
+    /// Promises a longer prefix of an arriving bundle if newly durable bytes extend it.
     pub(crate) fn report_durable_prefix<S: Sink<Output>>(
         &mut self,
         token: OfferToken,
@@ -108,7 +108,7 @@ impl Agent {
             out.push(Output::Kept { token, bytes });
         }
     }
-    /// Keeps the pieces of a bundle that arrived whole until it is durable.
+    /// Lets the pieces of a bundle that arrived whole stay until it is durable.
     pub(super) fn pieces_await(&mut self, token: OfferToken, whole: Handle) {
         let has = self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token));
         let Some(number) = self.book.get(whole).map(|held| held.number).filter(|_| has) else { return };
@@ -116,7 +116,7 @@ impl Agent {
             self.pieces_end(token, false);
         }
     }
-    /// Ends a transfer: its pieces become fragments if they `stay`, else they are dropped.
+    /// Ends a transfer in a later step: its pieces become fragments if they `stay`, else they are dropped.
     pub(crate) fn pieces_end(&mut self, token: OfferToken, stay: bool) {
         if self.fragments.arriving().is_some_and(|arriving| arriving.is_known(token)) {
             self.work.push(Step::Pieces(token, stay));
@@ -132,7 +132,7 @@ impl Agent {
                 self.depart(cx, piece, Why::Forwarded, None);
                 continue;
             }
-            // Before its release from `Whole`, so that the fragment is held throughout.
+            // Held by `Route` before `Whole` is released, so that the fragment is held throughout.
             self.book.hold(piece, RetentionConstraint::Route);
             let last = self.book.release(piece, RetentionConstraint::Whole);
             debug_assert!(!last, "it is to be routed");
@@ -152,7 +152,7 @@ impl Agent {
         }
         ended
     }
-    /// Uncharges a piece: its room is already charged to the whole's reservation.
+    /// Uncharges a piece, since its room is charged to the reservation of the whole bundle.
     fn uncount(&mut self, piece: Handle) {
         if let Some(held) =
             self.book.get(piece).filter(|held| self.bounds.fair_share.counts(held, &self.settings.limits))

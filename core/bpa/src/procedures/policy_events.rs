@@ -22,7 +22,7 @@ impl Agent {
             }
         }
     }
-    /// Whether a policy gets an event: it subscribed, and the event is not about a hello.
+    /// Whether a policy gets an event: it subscribed, and the event is not about a hello of this node.
     pub(crate) fn is_subscribed(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
         self.policies.wants(side, news)
             && match *news {
@@ -39,7 +39,7 @@ impl Agent {
         self.policies.notify(seen, side, news);
         self.follow_orders(now, side);
     }
-    /// Applies a policy's actions: small ones at once, the rest as steps.
+    /// Applies the actions that a policy requested: small ones at once, the others as steps.
     pub(crate) fn follow_orders(&mut self, now: Instant, side: Side) {
         for order in self.policies.orders() {
             match order {
@@ -60,7 +60,7 @@ impl Agent {
             }
         }
     }
-    /// Applies an action that moves bundles.
+    /// Applies an action that reroutes, deletes or moves a bundle.
     pub(crate) fn follow<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, _side: Side, order: Action) {
         match order {
             Action::Reroute(bundle) => self.reroute(cx, bundle),

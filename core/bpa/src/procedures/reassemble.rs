@@ -1,4 +1,4 @@
-//! Reassembly (RFC 9171 5.9): fragments for this node are joined to a whole that refers to them.
+//! Reassembly (RFC 9171 5.9): the fragments of a bundle for this node are joined to an entry that refers to them.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -12,14 +12,14 @@ use farlink_base::{Event, Instant, Payload, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
-    /// Whether a bundle is durable; a reassembled one is if all its parts are.
+    /// Whether a bundle is durable. A reassembled bundle is durable if all its parts are.
     pub(crate) fn is_durable(&self, held: &Held) -> bool {
         let parts = self.fragments.parts(held.handle());
         held.flags.has(Flags::DURABLE)
             && parts.iter().all(|part| self.book.get(*part).is_some_and(|held| held.flags.has(Flags::DURABLE)))
     }
 
-    /// Notes a part that became durable; its reassembled bundle may have waited for that.
+    /// Notes a part that became durable; the delivery of its reassembled bundle may have waited for that.
     pub(super) fn durable_part(&mut self, part: Handle) {
         if self.book.get(part).is_some_and(|held| held.has(RetentionConstraint::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {
@@ -28,17 +28,17 @@ impl Agent {
         }
     }
 
-    /// Checks that a fragment for this node can be reassembled.
+    /// Checks that a new fragment for this node can wait for the others.
     ///
     /// # Errors
-    /// `NotAcceptable` if too many contents wait under its identity. `NoResources` would also stop the sender's other
-    /// bundles.
+    /// `NotAcceptable` if too many contents wait under the original's identity. (`NoResources` would also hold back the
+    /// sender's other bundles.)
     pub(super) fn may_join(&self, new: &Held) -> Result<(), Refusal> {
         let joins = new.bundle.fragment().is_some() && self.is_for_us(&new.bundle);
         if joins && !self.fragments.have_room_for(&self.book, new) { Err(Refusal::NotAcceptable) } else { Ok(()) }
     }
 
-    /// RFC 9171 5.9: adds a fragment addressed to this node.
+    /// Adds a fragment addressed to this node, and reassembles the original if it is complete (RFC 9171 5.9).
     // 9171-5.7-1, 5050-5.7-1
     pub(crate) fn join<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let joined = self.fragments.add(&mut self.book, bundle);
@@ -53,7 +53,8 @@ impl Agent {
         }
     }
 
-    /// Adds the reassembled bundle, which refers to its parts and has no record of its own.
+    /// Adds a reassembled bundle, which refers to its parts and has no record of its own. If it is invalid, or is held
+    /// or delivered already, its parts depart.
     // 9171-5.9-1, 5050-5.9-1
     fn reassemble<S: Sink<Output>>(
         &mut self,
@@ -68,7 +69,7 @@ impl Agent {
         let strange = held.flags.has(Flags::STRANGE);
         let made = cx.edge.whole(&held.bundle.clone(), payload).ok().map(|mut whole| {
             if self.settings.durable {
-                // Its payload may leave memory before another bundle of its identity arrives.
+                // The payload may leave memory before another bundle of this identity arrives.
                 whole.digest = cx.edge.digest(&whole);
             }
             Arc::new(whole)

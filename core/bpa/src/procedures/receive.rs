@@ -16,7 +16,7 @@ use farlink_base::{
 };
 use farlink_book::{Flags, Handle, Held, Peer, RetentionConstraint, RetentionConstraints, Why};
 
-/// Payload that is digested on arrival, bytes.
+/// Least payload, in bytes, that is digested on arrival.
 const LONG: u64 = 16 << 10;
 
 impl Agent {
@@ -30,13 +30,13 @@ impl Agent {
     ) {
         self.event(out, Event::Malformed { link: Some(link), offset: error.offset, reason: error.reason });
         self.release_reservation(token);
-        // The damage may be in any of its pieces.
+        // The damage may be in any piece.
         self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
     }
 
-    /// RFC 9171 5.6 step 3, 5.10 step 1: an arrived bundle is deleted, and a requested report leaves once; its head is
-    /// valid.
+    /// Reports the deletion of an arrived bundle that is damaged behind its valid head, once and on request (RFC 9171
+    /// 5.6 step 3, 5.10 step 1).
     // 9171-5.6-2, 9171-5.10-1
     pub(crate) fn report_damaged<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: &BundleMeta) {
         let spared = self.known(bundle).is_some() || self.has_memory_of(bundle);
@@ -46,7 +46,7 @@ impl Agent {
         }
     }
 
-    /// Refuses an arrived bundle that this node takes from no neighbour.
+    /// Refuses an arrived bundle by rule, whichever neighbour it came from.
     pub(crate) fn on_unwanted<S: Sink<Output>>(
         &mut self,
         link: LinkId,
@@ -61,8 +61,8 @@ impl Agent {
         out.push(Output::Verdict { token, result: Err(reason) });
     }
 
-    /// Takes the head of an arriving bundle: refuses at once if it would be refused in the end, else reserves room,
-    /// except for possible hellos, which need none.
+    /// Takes the head of an arriving bundle: refuses the bundle at once if it would be refused in the end, else
+    /// reserves room. Possible hellos need no room.
     pub(crate) fn on_begun<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -79,7 +79,7 @@ impl Agent {
         self.release_reservation(token);
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, hop.unvouched || self.neighbours.is_strange(link));
-        // Without its payload it may or may not equal a held bundle: it is taken in to be compared.
+        // A bundle without its payload may equal a held one: then it is taken in to be compared.
         let same = self.is_here_or_was(&bundle, new.flags.has(Flags::STRANGE), cx.edge);
         let refusal = match self.known(&bundle) {
             // A durable bundle need not be sent again.
@@ -105,7 +105,7 @@ impl Agent {
         }
     }
 
-    /// Takes a completely arrived bundle.
+    /// Takes a bundle that has arrived completely: a duplicate, a hello, or a new bundle to be admitted and kept.
     pub(crate) fn on_arrived<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -116,8 +116,8 @@ impl Agent {
     ) {
         let now = cx.now;
         self.release_reservation(token);
-        // What is delivered here is digested at the end. Now that the checksum was computed it is in the cache, which a
-        // short payload hardly leaves.
+        // The digest is needed at delivery. It is cheap now: the checksum was just computed, so the payload is in the
+        // processor's cache, which a short payload hardly leaves.
         if bundle.digest == 0
             && bundle.payload.len() >= LONG
             && self.is_for_us(&bundle)
@@ -137,7 +137,7 @@ impl Agent {
         let insecure = bundle.duties.security().is_some();
         if self.was_there(&bundle, from) {
             self.pieces_end(token, false);
-            // Only this arrival is answered: the copy held here goes its own way.
+            // Only this arrival is answered; the copy held here is handled on its own.
             if self.is_durably_here(&bundle, cx.edge) {
                 return cx.out.push(Output::Verdict { token, result: had(hop) });
             }
@@ -171,7 +171,7 @@ impl Agent {
                 let kept = self.book.get(known).is_some_and(|held| self.is_kept(held));
                 self.pieces_end(token, !kept);
                 if insecure {
-                    // It only claims the identity of the bundle that is here.
+                    // The arrival only claims the identity of the bundle that is held.
                     return cx.out.push(Output::Verdict { token, result: Ok(()) });
                 }
                 self.note_return(known, from, hop);
@@ -179,7 +179,7 @@ impl Agent {
                 return self.on_known(cx, known, token, (from, strange), hop);
             }
         };
-        // The content of a tunnel is not from the neighbour, so it cannot be its hello.
+        // An inner bundle is not from the neighbour, so it cannot be that neighbour's hello.
         if !insecure && !inside && self.take_hello(now, from, &bundle, hop, cx.edge) {
             self.pieces_end(token, false);
             return cx.out.push(Output::Verdict { token, result: Ok(()) });
@@ -191,7 +191,7 @@ impl Agent {
         let admitted = admitted.and_then(|()| self.make_room(cx, &new));
         if let Err(reason) = admitted {
             self.turn_away(cx, link, &bundle, reason);
-            // The neighbour may rely on promised pieces although the whole is refused.
+            // The neighbour may rely on promised pieces although the whole bundle is refused.
             self.pieces_end(token, true);
             return cx.out.push(Output::Verdict { token, result: Err(reason) });
         }
@@ -212,7 +212,8 @@ impl Agent {
         self.heed(cx, handle);
     }
 
-    /// Refuses a bundle. For an expired one this is its deletion (RFC 9171 5.5, 5.10), which is reported on request.
+    /// Announces the refusal of a bundle. An expired bundle is thereby deleted (RFC 9171 5.5, 5.10), which is reported
+    /// once, on request.
     fn turn_away<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -230,8 +231,8 @@ impl Agent {
         }
     }
 
-    /// RFC 9171 5.6, 4.4.3: applies security results, processing flags of unknown blocks and the hop limit, then
-    /// dispatches.
+    /// Applies the results of security checks, the flags of unknown blocks, and the hop limit, then dispatches the
+    /// bundle (RFC 9171 5.6, 4.4.3).
     // 5050-5.6-2, 9171-5.6-4, 9172-5.1.1-9
     pub(super) fn heed<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, handle: Handle) {
         let Some(held) = self.book.get(handle) else { return };
@@ -249,8 +250,8 @@ impl Agent {
         }
     }
 
-    /// Takes a bundle that is already here. It was acknowledged or will be; if all of it is being sent, it is routed
-    /// again, so that a late confirmation does not lose it.
+    /// Answers the arrival of another copy of a held bundle. If all of the held bundle is being sent and the copy came
+    /// over a new path, the bundle is routed again, so that a late confirmation does not lose it.
     fn on_known<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -284,14 +285,14 @@ impl Agent {
         self.hold_back_return(cx, handle, strange);
         if let Some(held) = self.book.get_mut(handle) {
             held.hops = held.hops.max(hop.hops);
-            // Its own labels were given away; it now has those it returned with.
+            // The labels it had were given away with it; it now has those it returned with.
             held.labels = hop.labels.unwrap_or(held.labels);
         }
         self.work.extend([Step::Dispatch(handle), Step::Offer(handle)]);
     }
 
-    /// Whether a held bundle arrived over a new path, rather than once more from a neighbour that missed the
-    /// acknowledgment; only then must it be routed.
+    /// Whether a bundle that is leaving arrived again over a new path, rather than from a neighbour that missed the
+    /// acknowledgment; only then must it be routed again.
     fn comes_anew(&self, held: &Held, from: PeerId, hop: &HopState) -> bool {
         const LEAVING: RetentionConstraints = RetentionConstraints::of(&[
             RetentionConstraint::Send,
@@ -302,13 +303,14 @@ impl Agent {
         leaving && is_on_new_way(held, from, hop)
     }
 
-    /// Whether a held bundle stays: a piece of an arriving bundle goes if its whole is damaged.
+    /// Whether a held bundle may be promised: it is durable and no piece of an arriving bundle, which would go if that
+    /// proves damaged.
     fn is_kept(&self, held: &Held) -> bool {
         self.is_durable(held) && !self.fragments.is_arriving(held.handle())
     }
 
-    /// Notes that a held bundle returned over another path. Nodes on the old path may have released it since, so their
-    /// answers no longer count.
+    /// Notes that a held bundle came back over another path. Nodes on the old path may have released it since, so the
+    /// answers of a tunnel about it no longer count.
     fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &HopState) {
         let back = self.book.get(bundle).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
         if let Some(number) = back {
@@ -316,9 +318,9 @@ impl Agent {
         }
     }
 
-    /// Whether the bundle's own destination forwards it: some nodes (dtn7-go) pass on delivered bundles. Sent back it
-    /// would be delivered twice or loop. It is refused, so that it is not lost if another node of the same name is
-    /// meant.
+    /// Whether a bundle comes from its own destination: some nodes (dtn7-go) pass on bundles that they delivered. Sent
+    /// back, the bundle would be delivered twice or loop. It is refused, so that it is not lost if another node of the
+    /// same name is meant.
     fn was_there(&self, bundle: &BundleMeta, from: PeerId) -> bool {
         let node = bundle.destination_node();
         node != NodeId::NULL
@@ -327,12 +329,13 @@ impl Agent {
             && self.neighbours.peers().get(from).is_some_and(|peer| peer.is(node))
     }
 
-    /// A held bundle of the same identity; anonymous bundles are never found (RFC 9171 4.2.3).
+    /// Held bundle of the same identity; anonymous bundles are never found (RFC 9171 4.2.3).
     pub(crate) fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
         self.book.find(bundle.id)
     }
 
-    /// Neighbour that a bundle came from: the link's, or on a link without a name the one in the bundle.
+    /// Neighbour at the other end of the link that a bundle came over. If that has no name yet, it learns the one in
+    /// the bundle's previous node block.
     pub(super) fn previous_node(&mut self, link: LinkId, hop: &HopState) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
@@ -344,12 +347,12 @@ impl Agent {
         peer
     }
 
-    /// Name of the previous node: a neighbour, or the far end of the tunnel it came through. Null if unknown.
+    /// Name of a previous node: of a neighbour, or of the far end if the number stands for a tunnel. Null if unknown.
     pub(super) fn previous_name(&self, from: PeerId) -> EndpointId {
         self.neighbours.peers().get(from).map(Peer::endpoint).or_else(|| self.far_end(from)).unwrap_or_default()
     }
 
-    /// Rules that every new bundle must satisfy.
+    /// Checks the rules that every new bundle must satisfy, whatever room there is.
     pub(crate) fn judge(&self, now: Instant, new: &Held) -> Result<(), Refusal> {
         if self.terminating {
             return Err(Refusal::Terminating);
@@ -377,13 +380,13 @@ impl Agent {
         if local && new.bundle.fragment().is_some() && self.fragments.are_full(new) {
             return Err(Refusal::NoResources);
         }
-        // Not `NoResources`: that would delay all similar bundles, and over a stream all that follow.
+        // `NoResources` would delay all similar bundles, and on a stream all that follow.
         let banned = !local && !meta.is_anonymous() && self.remembered.is_banned(meta.id);
         if banned { Err(Refusal::NotAcceptable) } else { Ok(()) }
     }
 
-    /// Consumes a neighbour's hello, which is not kept. Records of other nodes are not hellos; expired and repeated
-    /// hellos have no effect.
+    /// Consumes a hello for this node, which is not kept. Hellos of other nodes than the neighbour, expired and
+    /// repeated ones have no effect. Returns whether the bundle is a hello.
     fn take_hello(
         &mut self,
         now: Instant,
@@ -403,21 +406,22 @@ impl Agent {
         true
     }
 
-    /// Whether a bundle is a record from this neighbour to this node, and so possibly its hello.
+    /// Whether a bundle is a record from this neighbour to this node, and so may be a hello.
     fn may_be_hello(&self, from: PeerId, bundle: &BundleMeta) -> bool {
         let neighbour = || self.neighbours.peers().get(from).is_some_and(|peer| peer.is(bundle.source.node()));
         bundle.is_administrative() && self.is_local(bundle.destination_node()) && neighbour()
     }
 }
 
-/// Whether a held bundle comes from another neighbour than before, or has travelled further. Without a hop count and
-/// labels it may have: sending it twice is better than losing it.
+/// Whether a held bundle now comes from another neighbour, or has made more hops. Without a hop count and labels it is
+/// assumed to have made more: sending it twice is better than losing it.
 fn is_on_new_way(held: &Held, from: PeerId, hop: &HopState) -> bool {
     let further = if held.bundle.facts.has(Facts::HOPS) { hop.hops > held.hops } else { hop.labels.is_none() };
     from != held.from || further
 }
 
-/// Verdict on a bundle that is already here: a copy is refused so that its label returns; otherwise it counts as kept.
+/// Verdict on a bundle that is already here: one with labels is refused, so that the labels return to the sender;
+/// others count as kept.
 fn had(hop: &HopState) -> Result<(), Refusal> {
     if hop.labels.is_some() { Err(Refusal::Duplicate) } else { Ok(()) }
 }

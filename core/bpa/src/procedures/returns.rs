@@ -1,4 +1,4 @@
-//! Delay of bundles that come back, before they are routed again ([`Loops`](crate::state::loops::Loops)).
+//! Delay of bundles that come back before they are routed again ([`Loops`](crate::state::loops::Loops)).
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -10,18 +10,19 @@ use farlink_base::{BundleMeta, Event, Facts, Instant, Payload, Sink};
 use farlink_book::Handle;
 
 impl Agent {
-    /// Whether only the lifetime ends loops of this bundle. Routers that make copies know which nodes had one.
+    /// Whether nothing but the lifetime ends loops of a bundle: it has no hop count, and the router makes no copies
+    /// (such routers know which nodes had one).
     fn may_loop(&self, bundle: &BundleMeta) -> bool {
         !bundle.facts.has(Facts::HOPS) && !bundle.is_anonymous() && !self.policies.offers()
     }
-    /// Notes a forwarded bundle, which may come back.
+    /// Notes that a bundle is forwarded, since it may come back.
     pub(super) fn note_forwarded(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge) {
         let Some(held) = self.book.get(bundle).filter(|held| self.may_loop(&held.bundle)) else { return };
         let strange = self.is_unvouched(bundle);
         let tag = tag(&held.bundle, strange, edge);
         self.remembered.loops().forwarded(tag, strange, now);
     }
-    /// Delays an arrived bundle that this node may have forwarded before. `strange`: no link vouches for the arrival.
+    /// Delays an arrived bundle if this node forwarded it before. `strange`: no link vouches for the arrival.
     pub(super) fn hold_back_return<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, strange: bool) {
         let now = cx.now;
         let passes = |bundle: &BundleMeta| self.may_loop(bundle) && !self.is_for_us(bundle);
@@ -32,7 +33,7 @@ impl Agent {
         let tag = tag(&held.bundle, strange, cx.edge);
         let mut returns = loops.returned(tag, strange, now);
         if copy && returns.is_none() {
-            // The current departure was not on behalf of an unauthenticated neighbour.
+            // The bundle is being sent, but was not noted in the table of unauthenticated neighbours.
             loops.forwarded(tag, strange, now);
             returns = loops.returned(tag, strange, now);
         }
@@ -42,9 +43,9 @@ impl Agent {
     }
 }
 
-/// Hash of a bundle. An encrypted payload is left out, because it may be encrypted differently in each round. For
-/// vouched bundles the ends of the payload suffice, as strangers do not enter their table; a digest of the whole
-/// payload would cost as much as the checksum.
+/// Hash by which a bundle that comes back is recognised. An encrypted payload is left out, because it may be encrypted
+/// differently in each round. For vouched bundles the ends of the payload suffice, as strangers do not enter their
+/// table; a digest of the whole payload would cost as much as the checksum.
 fn tag(meta: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> u64 {
     let payload = if meta.facts.has(Facts::SEALED) {
         0
@@ -55,7 +56,7 @@ fn tag(meta: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> u64 {
     };
     known_by(meta, payload)
 }
-/// Hash of the first and last bytes of a payload, as far as they are in memory.
+/// Hash of a payload's first and last 32 bytes, as far as they are in memory.
 fn ends(payload: &Payload) -> u64 {
     let mut bytes = [0; 64];
     let (first, last) = bytes.split_at_mut(32);

@@ -1,7 +1,8 @@
-//! Compressed reporting (CCSDS 734.6-O-1): bundles with a compressed reporting block are reported by their numbers,
-//! many in one signal. Reports gather until they are due or enough.
+//! Compressed reporting (CCSDS 734.6-O-1): events of bundles with a compressed reporting block are reported by the
+//! bundles' numbers, many in one signal. Reports are gathered until their time has come or there are enough.
 //!
-//! Numbers of bundles made here start from the node's start time, so that they are never reused.
+//! Numbers of bundles made here start from the time of the first request, or at random without a clock, so that a
+//! restart reuses none.
 
 use crate::edge::{Item, Numbers};
 use crate::settings::CompressedSettings;
@@ -10,13 +11,14 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{EndpointId, Instant};
 
-/// Receivers with gathered reports; beyond that the longest waiting one is served at once.
+/// Most receivers with gathered reports; beyond that the one that has waited longest gets its reports at once.
 const RECEIVERS_MAX: usize = 1024;
-/// Bundles gathered for all receivers; beyond that, too, the longest waiting one is served at once.
+/// Most reports gathered for all receivers together; beyond that, too, the one that has waited longest gets its reports
+/// at once.
 const TOTAL_MAX: u64 = 1 << 16;
-/// Approximate length of one signal, bytes; also the bound on names gathered for one receiver.
+/// Approximate length of one signal, bytes; also the bound on the length of all names gathered for one receiver.
 const BYTES_MAX: u64 = 32 << 10;
-/// Most bytes of a range of numbers, and of the rest of a line.
+/// Most bytes of a range of numbers in a signal; [`ITEM_BYTES`] bounds the rest of a line, without its names.
 const RUN_BYTES: u64 = 18;
 const ITEM_BYTES: u64 = 40;
 
@@ -34,7 +36,7 @@ pub(super) struct Compressed {
     pub settings: CompressedSettings,
     gathered: BTreeMap<EndpointId, PendingReports>,
     by_due: BTreeSet<(Instant, EndpointId)>,
-    /// Sum of the bundles gathered.
+    /// Number of reports gathered for all receivers.
     total: u64,
     /// Number of the next bundle made here that requests compressed reports.
     pub(super) next: Option<u64>,
@@ -44,8 +46,16 @@ impl Compressed {
     pub fn new(settings: CompressedSettings) -> Self {
         Compressed { settings, gathered: BTreeMap::new(), by_due: BTreeSet::new(), total: 0, next: None }
     }
-    /// Adds a bundle to a receiver's gathered reports.
+    /// Adds the event of one bundle to a receiver's gathered reports. It is dropped if there are too many, because the
+    /// rate limit holds them back.
     pub(super) fn gather(&mut self, now: Instant, to: EndpointId, item: Item, number: u64) {
+        let full = match self.gathered.get(&to) {
+            Some(gathered) => gathered.names >= BYTES_MAX && !gathered.items.contains_key(&item),
+            None => self.gathered.len() > RECEIVERS_MAX,
+        };
+        if full || self.total > TOTAL_MAX {
+            return;
+        }
         let due = now + self.settings.delay;
         let gathered = self.gathered.entry(to.clone()).or_insert_with(|| {
             self.by_due.insert((due, to.clone()));
@@ -74,11 +84,11 @@ impl Compressed {
         self.by_due.remove(&(before, to.clone()));
         self.by_due.insert((now, to.clone()));
     }
-    /// Time of the next due signal.
+    /// Time at which the next signal is due.
     pub fn next(&self) -> Option<Instant> {
         self.by_due.first().map(|(at, _)| *at)
     }
-    /// Takes a due receiver with its lines and number of bundles.
+    /// Takes a receiver whose reports are due, with their lines and the number of bundles they are about.
     pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<ReportItem>, u64)> {
         let (_, to) = self.by_due.first().filter(|(at, _)| *at <= now)?.clone();
         self.by_due.pop_first();
@@ -87,10 +97,10 @@ impl Compressed {
         Some((to, gathered.items.into_iter().collect(), gathered.bundles))
     }
 }
-/// Numbers of one counter with the same event.
+/// One line of a report, with the numbers of all bundles it is about.
 pub(super) type ReportItem = (Item, Ranges);
 
-/// Splits lines into as many signals as needed.
+/// Splits the lines of a report into as many signals as needed.
 pub(super) fn signals(items: &[ReportItem]) -> Vec<Vec<(Item, Numbers)>> {
     let (mut all, mut bytes) = (Vec::from([Vec::new()]), 0);
     for (item, ranges) in items {
@@ -162,6 +172,19 @@ mod tests {
             told += bundles;
         }
         assert_eq!((told, all.by_due.len(), all.total), (200_000, 0, 0), "and nothing is forgotten");
+    }
+
+    #[test]
+    fn unsent_items_are_bounded() {
+        // The rate limit lets nothing leave.
+        let mut all = compressed(100);
+        for n in 0..100_000 {
+            let name = EndpointId::dtn(&"x".repeat(900), &alloc::format!("{n}"));
+            let item = Item { source: name, ..item(Fate::Received, 1) };
+            all.gather(Instant::ZERO, EndpointId::ipn(n % 5000 / (1 + n % 7), 0), item, n * 2);
+        }
+        assert!(all.gathered.len() <= RECEIVERS_MAX + 1 && all.total <= TOTAL_MAX + 1, "{}", all.total);
+        assert!(all.gathered.values().all(|gathered| gathered.names <= BYTES_MAX + 2000));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reporting by numbers (CCSDS 734.6-O-1): events of bundles that request it, and the signals that carry them.
+//! Compressed reports (CCSDS 734.6-O-1): events of bundles that request them, and the signals that carry them.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -11,7 +11,8 @@ use farlink_base::{BundleMeta, EndpointId, Event, Facts, Instant, Priority, Sink
 use farlink_book::Handle;
 
 impl Agent {
-    /// Notes an event of a bundle for the receiver named in its block, if the block requests it.
+    /// Gathers an event of a bundle for the receiver named in its compressed reporting block, if the block requests it
+    /// and the settings permit the receiver.
     pub(crate) fn report_compressed(&mut self, now: Instant, meta: &BundleMeta, fate: Fate, edge: &dyn Edge) {
         let Some(compressed) = &self.reports.compressed else { return };
         if meta.is_administrative() || meta.is_anonymous() || meta.fragment().is_some() {
@@ -27,7 +28,7 @@ impl Agent {
             compressed.gather(now, report_to, Item { fate, sequence, destination, source }, number);
         }
     }
-    /// Notes an event of a held bundle, like [`Agent::report_compressed`].
+    /// Gathers an event of a held bundle, like [`Agent::report_compressed`].
     pub(crate) fn report_compressed_of(&mut self, now: Instant, bundle: Handle, fate: Fate, edge: &dyn Edge) {
         if self.reports.compressed.is_none() {
             return;
@@ -37,15 +38,12 @@ impl Agent {
         }
     }
 
-    /// Sends the gathered reports of one receiver.
+    /// Sends the gathered reports of one receiver. They are lost if there is no room.
     pub(crate) fn send_compressed<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
         (to, items, bundles): (EndpointId, Vec<ReportItem>, u64),
     ) {
-        if !self.open || !self.reports.allow(cx.now) {
-            return;
-        }
         let me = self.node_id();
         let mut left = bundles;
         for items in signals(&items) {
@@ -58,8 +56,8 @@ impl Agent {
         }
     }
 
-    /// Request in place of status reports for a new bundle: number and flags of its block; `None` without compressed
-    /// reports.
+    /// Number and flags of the compressed reporting block that a new bundle gets in place of its status report
+    /// requests; `None` if it gets no such block.
     pub(crate) fn asks_compressed(&mut self, now: Instant, draft: &Draft) -> Option<(u64, u64)> {
         let facts = draft.facts;
         if draft.version < 7 || draft.report_to.is_null() || draft.source.is_null() {

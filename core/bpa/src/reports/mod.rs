@@ -11,6 +11,9 @@ use compressed::{Compressed, ReportItem};
 use core::time::Duration;
 use farlink_base::{EndpointId, Instant};
 
+/// Interval of the rate limit.
+const SECOND: Duration = Duration::from_secs(1);
+
 /// Rate limit of reports, and those gathered for compression.
 #[derive(Debug)]
 pub(crate) struct Reports {
@@ -21,28 +24,58 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Limits reports to this many a second; compressed ones are included if they are configured.
+    /// Limits reports to `per_second`, compressed ones included. `compressed`: settings of compressed reports, if they
+    /// are configured.
     pub fn new(per_second: u32, compressed: Option<CompressedSettings>) -> Self {
         let compressed = compressed.map(|settings| Box::new(Compressed::new(settings)));
         Reports { per_second, second: Instant::ZERO, made: 0, compressed }
     }
-    /// Whether bundles may ask for compressed reports.
+    /// Whether compressed reports are configured.
     pub fn compresses(&self) -> bool {
         self.compressed.is_some()
     }
-    /// Time of the next due signal.
+    /// Time at which the next compressed report is due and the rate limit permits it.
     pub fn next(&self) -> Option<Instant> {
-        self.compressed.as_ref()?.next()
+        let due = self.compressed.as_ref()?.next()?;
+        let permitted = if self.made < self.per_second { Instant::ZERO } else { self.second + SECOND };
+        Some(due.max(permitted)).filter(|_| self.per_second > 0)
     }
-    /// Takes a due receiver with its lines and number of bundles.
+    /// Takes a receiver whose reports are due, with their lines and the number of bundles they are about. Reports
+    /// beyond the rate limit stay gathered.
     pub fn pop(&mut self, now: Instant) -> Option<(EndpointId, Vec<ReportItem>, u64)> {
+        self.next().filter(|at| *at <= now)?;
+        let _permitted = self.allow(now);
         self.compressed.as_mut()?.pop(now)
     }
+    /// Counts one report; false if it is beyond the rate limit.
     fn allow(&mut self, now: Instant) -> bool {
-        if now.since(self.second) >= Duration::from_secs(1) {
+        if now.since(self.second) >= SECOND {
             (self.second, self.made) = (now, 0);
         }
         self.made = self.made.saturating_add(1);
         self.made <= self.per_second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edge::{Fate, Item};
+
+    fn gather(reports: &mut Reports, now: Instant, to: u64) {
+        let item = Item { fate: Fate::Received, sequence: 1, destination: EndpointId::Null, source: EndpointId::Null };
+        reports.compressed.as_mut().unwrap().gather(now, EndpointId::ipn(to, 0), item, 1);
+    }
+
+    #[test]
+    fn reports_beyond_limit_stay_gathered() {
+        let settings = CompressedSettings { bundles: 1, ..CompressedSettings::default() };
+        let mut reports = Reports::new(1, Some(settings));
+        let (now, later) = (Instant(5_000_000_000), Instant(6_000_000_000));
+        [1, 2].iter().for_each(|to| gather(&mut reports, now, *to));
+        assert_eq!(reports.pop(now).map(|(to, ..)| to), Some(EndpointId::ipn(1, 0)));
+        assert_eq!((reports.pop(now), reports.next()), (None, Some(later)));
+        assert_eq!(reports.pop(later).map(|(to, ..)| to), Some(EndpointId::ipn(2, 0)));
+        assert_eq!(reports.next(), None);
     }
 }

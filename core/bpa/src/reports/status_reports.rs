@@ -11,7 +11,7 @@ use farlink_book::Handle;
 /// Lifetime of reports, ms.
 const LIFETIME_MS: u64 = 86_400_000;
 
-/// Corresponding event of a compressed report. It has none for a block that could not be processed.
+/// Event of a compressed report that corresponds to a status report; `None` for a block that could not be processed.
 fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
     match status {
         Status::Received if reason != DeleteReason::Done => None,
@@ -23,7 +23,7 @@ fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
 }
 
 impl Agent {
-    /// Reports about a bundle, if its source requested it.
+    /// Sends the reports about a held bundle that it requests.
     pub(crate) fn report<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -35,7 +35,7 @@ impl Agent {
         self.report_about(cx, &meta, status, reason);
     }
 
-    /// Reports about a bundle that need not be held; returns whether it requested the report.
+    /// Sends the reports about a bundle, held or not, that it requests. Returns whether a status report was made.
     pub(crate) fn report_about<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -58,7 +58,8 @@ impl Agent {
         self.settings.node.status_reports && self.report_if(cx, meta, flag, status, reason)
     }
 
-    /// Reports even if reports are disabled; returns whether the bundle requested all of these.
+    /// Makes a status report if the bundle requests all of `flag`, even if status reports are disabled. Returns whether
+    /// it was made: not without a request, before the store is open, or beyond the rate limit.
     pub(crate) fn report_if<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -78,7 +79,7 @@ impl Agent {
         true
     }
 
-    /// Sends an administrative record; returns whether there was room for it.
+    /// Sends an administrative record. Returns false if it could not be made or has no room.
     // 9171-6.2-2, 5050-5.1-1, 5050-6.2-3
     pub(crate) fn send_record<S: Sink<Output>>(
         &mut self,

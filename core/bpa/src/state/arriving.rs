@@ -1,4 +1,4 @@
-//! Pieces of arriving bundles: the bundle of each, and the prefix of it that may be promised.
+//! Pieces of arriving bundles: the arriving bundle of each, and the prefix of it that may be promised to the sender.
 
 use crate::io::OfferToken;
 use crate::state::ranges::Ranges;
@@ -10,9 +10,9 @@ use farlink_book::Handle;
 #[derive(Debug, Default)]
 struct ArrivingHold {
     pieces: Vec<Handle>,
-    /// Number of current pieces, and their bytes.
+    /// Number of pieces that still count as pieces, and their bytes.
     size: (u64, u64),
-    /// Durable bytes of the bundle; its contiguous prefix is promised.
+    /// Durable bytes of the arriving bundle; the contiguous prefix of these is promised.
     durable: Ranges,
 }
 
@@ -30,7 +30,7 @@ impl Arriving {
     }
     /// Adds a piece to an arriving bundle.
     pub fn add(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
-        // Tracking starts here, or with `begin` for a bundle whose pieces were here before.
+        // Tracking starts here, or with `begin` for a bundle whose pieces were held before it arrived.
         let held = self.held.entry(token).or_default();
         held.pieces.push(piece);
         held.size = (held.size.0 + 1, held.size.1 + bytes);
@@ -41,8 +41,8 @@ impl Arriving {
     pub fn begin(&mut self, token: OfferToken) {
         self.held.entry(token).or_default();
     }
-    /// Notes durable bytes of an arriving bundle; returns the new length of its promised prefix if that grew, and
-    /// `None` once the transfer is over.
+    /// Notes durable bytes of an arriving bundle. Returns the new length of its promised prefix if that grew; `None` if
+    /// it did not, or if the transfer is over.
     pub fn note_durable(&mut self, token: OfferToken, (start, end): (u64, u64)) -> Option<u64> {
         let durable = &mut self.held.get_mut(&token)?.durable;
         // Only a prefix may be promised: the sender resumes a broken transfer at one offset.
@@ -51,7 +51,7 @@ impl Arriving {
         durable.insert(start..end);
         Some(first(durable)).filter(|promised| *promised > before)
     }
-    /// Stops treating a bundle as a piece; returns whether it was one.
+    /// Stops treating a bundle as a piece; returns whether it was a piece.
     pub fn end(&mut self, piece: Handle) -> bool {
         let Some((token, bytes)) = self.of.remove(&piece) else { return false };
         self.bytes -= bytes;
@@ -60,7 +60,7 @@ impl Arriving {
         }
         true
     }
-    /// Forgets an arriving bundle and returns its pieces.
+    /// Forgets an arriving bundle. Returns all of its pieces, also those that departed or no longer count as pieces.
     pub fn take(&mut self, token: OfferToken) -> Vec<Handle> {
         self.held.remove(&token).unwrap_or_default().pieces
     }
@@ -74,9 +74,10 @@ impl Arriving {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Bundles and bytes of all pieces beyond the reservations of their wholes.
+    /// Number and bytes of all pieces in excess of the room reserved for their arriving bundles; `promised` is the size
+    /// of an arriving bundle's reservation.
     pub fn beyond(&self, promised: impl Fn(OfferToken) -> Option<u64>) -> (u64, u64) {
-        // The reservation of a whole counts as one bundle with its full size.
+        // A reservation counts as one bundle with its full size.
         self.held.iter().fold((0, 0), |(bundles, bytes), (token, held)| {
             let promised = promised(*token);
             let first = u64::from(promised.is_some());

@@ -1,7 +1,7 @@
-//! Back-off for neighbours without room. A bundle refused for lack of room would be refused again at once, and so would
-//! others of that source (which may have used up its share there, while other sources find room): they wait here in
-//! order of arrival. From time to time one is tried; once the neighbour accepts bundles of the source again, it gets
-//! more. Expedited bundles are kept apart, because a neighbour may reserve room for them.
+//! Backoff for neighbours without room. A bundle refused for lack of room would be refused again at once, and so would
+//! others of its source (which may have used up its share there, while other sources find room): they wait here in
+//! order of arrival. From time to time one of them is tried; once the neighbour accepts bundles of the source again, it
+//! gets more. Expedited bundles form groups of their own, because a neighbour may reserve room for them.
 
 use crate::state::waits::back_off;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -9,12 +9,13 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, Instant, NodeId, PeerId, Priority};
 use farlink_book::{Book, Handle};
 
-/// Bundles tried for each one that the neighbour accepted.
+/// Waiting bundles that are tried after each one that the neighbour accepted.
 const AFTER_ONE: usize = 2;
-/// Successive refusals up to which the oldest is tried again; then each in turn, since another may be smaller.
+/// Successive refusals up to which the oldest bundle is tried each time; after more, each bundle in turn, since another
+/// may be smaller.
 const SAME_MAX: u8 = 2;
 
-/// Bundles that share a neighbour's room: of one source, and expedited or not.
+/// Group of bundles that share a neighbour's room: those of one source, expedited or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Alike {
     source: NodeId,
@@ -22,7 +23,7 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    /// Group of this bundle.
+    /// Group that a bundle belongs to.
     pub fn to(bundle: &BundleMeta) -> Alike {
         Alike { source: bundle.source.node(), expedited: bundle.priority == Priority::Expedited }
     }
@@ -34,17 +35,17 @@ type BackoffKey = (PeerId, Alike);
 /// State of one group at a neighbour without room.
 #[derive(Debug, Default)]
 struct Rest {
-    /// Earliest time of the next transmission.
+    /// Time before which no bundle of the group is sent there.
     until: Instant,
-    /// Time of the next attempt, independent of the last one's result.
+    /// Time at which the next waiting bundle is tried, whatever became of the last one.
     again: Instant,
-    /// Successive refusals, one for each back-off.
+    /// Successive refusals; those during one backoff count once.
     times: u8,
     /// Waiting bundles by number, oldest first.
     waiting: BTreeMap<u64, Handle>,
-    /// Number of the bundle tried last.
+    /// Number of the bundle that was tried last.
     tried: u64,
-    /// Successive refusals when it was tried.
+    /// Successive refusals at that time.
     times_then: u8,
 }
 
@@ -53,7 +54,7 @@ struct Rest {
 pub(crate) struct Backoff {
     full: BTreeMap<BackoffKey, Rest>,
     due: BTreeSet<(Instant, BackoffKey)>,
-    /// Group in which each bundle waits, and its number.
+    /// Group in which each bundle waits, and the bundle's number.
     at: BTreeMap<Handle, (BackoffKey, u64)>,
 }
 
@@ -67,10 +68,10 @@ impl Empty for Backoff {
 }
 
 impl Backoff {
-    /// Begins a back-off, or lengthens it: a neighbour had no room for a bundle of this group.
+    /// Begins a backoff, or lengthens it, because the neighbour had no room for a bundle of this group.
     pub fn begin(&mut self, peer: PeerId, alike: Alike, now: Instant) {
         let rest = self.full.entry((peer, alike)).or_default();
-        // Bundles under way when the back-off began are refused for the same reason.
+        // Bundles under way when the backoff began are refused for the same reason.
         if now < rest.until {
             return;
         }
@@ -86,12 +87,12 @@ impl Backoff {
             rest.again = at;
         }
     }
-    /// Whether the group is held back from this neighbour now.
+    /// Whether bundles of the group are held back from this neighbour now.
     pub fn hold(&self, peer: PeerId, alike: Alike, now: Instant) -> bool {
         self.full.get(&(peer, alike)).is_some_and(|rest| now < rest.until)
     }
-    /// Lets a bundle wait for the first of these neighbours that is without room for its group; returns whether there
-    /// is one.
+    /// Lets a bundle wait for the first of these neighbours that has no room for its group. Returns false if all have
+    /// room.
     pub fn wait(&mut self, book: &Book, bundle: Handle, peers: &[PeerId]) -> bool {
         let Some(held) = book.get(bundle) else { return false };
         let (alike, number) = (Alike::to(&held.bundle), held.number);
@@ -110,9 +111,10 @@ impl Backoff {
             rest.waiting.remove(&number);
         }
     }
-    /// Notes that the neighbour accepted a bundle of this group; returns others to be tried.
+    /// Notes that the neighbour accepted a bundle of this group, which ends the backoff. Returns waiting bundles to be
+    /// tried now.
     pub fn took(&mut self, peer: PeerId, alike: Alike, now: Instant) -> Vec<Handle> {
-        // Success proves that there is room: the back-off starts over.
+        // Success proves that there is room: the backoff starts over.
         let Some(rest) = self.full.get_mut(&(peer, alike)) else { return Vec::new() };
         (rest.until, rest.times) = (rest.until.min(now), 0);
         let more: Vec<Handle> = rest.waiting.values().take(AFTER_ONE).copied().collect();
@@ -122,12 +124,12 @@ impl Backoff {
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
-    /// Next attempt at the neighbour that a bundle waits for.
+    /// Time of the next attempt with a bundle of the group that this one waits with; `None` if it waits for none.
     pub fn due(&self, bundle: Handle) -> Option<Instant> {
         let (key, _) = self.at.get(&bundle)?;
-        self.full.get(key).map(|rest| rest.until)
+        self.full.get(key).map(|rest| rest.again)
     }
-    /// Takes a bundle to be tried. A back-off without waiting bundles ends.
+    /// Takes a waiting bundle that is to be tried. A backoff without waiting bundles ends.
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             let rest = self.full.get_mut(&key)?;
@@ -149,7 +151,7 @@ impl Backoff {
         }
         None
     }
-    /// Ends the back-offs of a neighbour that came up again; waiting bundles are tried now.
+    /// Ends the backoffs of a neighbour that came up again; waiting bundles are tried now.
     pub fn end(&mut self, peer: PeerId, now: Instant) {
         let [first, last] = [(NodeId::NULL, false), (NodeId(u64::MAX), true)];
         let [first, last] = [first, last].map(|(source, expedited)| (peer, Alike { source, expedited }));
@@ -223,6 +225,18 @@ mod tests {
             tried.push(bundle);
         }
         assert_eq!(tried, [handles[0], handles[1], handles[0]]);
+    }
+
+    #[test]
+    fn next_attempt_is_after_failed_one() {
+        let (book, handles) = book_with(&[Priority::Normal; 2]);
+        let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
+        let mut backoff = Backoff::default();
+        backoff.begin(PEER, alike, at(0));
+        handles.iter().for_each(|bundle| assert!(backoff.wait(&book, *bundle, &[PEER])));
+        // The tried bundle does not report back: the group's backoff is over, but the other bundle waits on.
+        assert_eq!(backoff.pop(at(1)), Some(handles[0]));
+        assert_eq!(backoff.due(handles[1]), backoff.next());
     }
 
     #[test]

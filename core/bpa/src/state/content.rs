@@ -1,9 +1,10 @@
-//! Immutable content of a bundle beside its identity: the fields of its primary block as its source wrote them.
+//! Fields of a primary block that no node on the way changes; together with the payload they distinguish bundles of one
+//! identity.
 
 use farlink_base::{BundleMeta, EndpointId, Facts, hash128};
 
-/// Whether the primary blocks of two bundles of one identity agree in all but the custodian (RFC 5050 4.5) and the
-/// encoding.
+/// Whether two bundles of one identity agree in all fields of their primary blocks but the custodian (RFC 5050 4.5).
+/// Different encodings do not matter.
 // 9171-4.3.1-2
 pub(crate) fn same_primary(a: &BundleMeta, b: &BundleMeta) -> bool {
     let facts = |meta: &BundleMeta| meta.facts.0 & primary_facts(meta.version);
@@ -16,7 +17,7 @@ pub(crate) fn same_primary(a: &BundleMeta, b: &BundleMeta) -> bool {
         && a.report_to() == b.report_to()
 }
 
-/// Flags that the primary block contains.
+/// Those of [`Facts`] that the primary block contains.
 pub(crate) fn primary_facts(version: u8) -> u32 {
     Facts::ADMIN | Facts::REQUESTS | if version == 6 { Facts::CUSTODY } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! Unique creation timestamps (RFC 9171 4.2.7), also without a clock.
+//! Unique creation timestamps (RFC 9171 4.2.7), with or without a clock.
 
 use crate::app::{RequestId, SendRequest};
 use alloc::collections::VecDeque;
@@ -12,16 +12,16 @@ const WAITING_MAX: usize = 10_000;
 /// Timestamps assigned so far.
 #[derive(Debug, Default)]
 pub(crate) struct Creation {
-    /// Time of the last one, DTN ms, and its sequence number.
+    /// Last timestamp with a time: DTN ms, and sequence number.
     last: (u64, u64),
-    /// First sequence number of each millisecond: above those of all earlier runs, so that a clock set back between
-    /// runs repeats no timestamp.
+    /// First sequence number of each millisecond: above those of all earlier runs, so that no timestamp repeats if the
+    /// clock was set back between runs.
     first: u64,
-    /// Next number of a node without clock.
+    /// Last sequence number given without a clock.
     counter: u64,
-    /// Bound of the durably reserved numbers.
+    /// Highest durably reserved number.
     reserved: u64,
-    /// Bound of the numbers whose reservation was requested.
+    /// Highest number whose reservation was requested.
     asked: u64,
     /// Requests that wait for a reservation.
     waiting: Lazy<StampLine>,
@@ -43,24 +43,25 @@ impl Empty for StampLine {
 pub(crate) struct Next {
     /// The timestamp; `None` while numbers are being reserved.
     pub timestamp: Option<CreationTimestamp>,
-    /// Bound up to which numbers are to be reserved.
+    /// Highest number to be reserved; `None` if enough are reserved.
     pub reserve: Option<u64>,
 }
 
 impl Creation {
-    /// Starts above the numbers of earlier runs and returns the bound to reserve now.
+    /// Starts above the numbers of earlier runs, the highest being `counter`. Returns the highest number to reserve
+    /// now.
     pub fn resume(&mut self, counter: u64) -> u64 {
         (self.first, self.counter, self.reserved) = (counter, counter, counter);
         self.asked = counter + RESERVE;
         self.asked
     }
-    /// Notes the new bound of durably reserved numbers.
+    /// Notes that numbers up to `value` are durably reserved.
     pub fn reserved(&mut self, value: u64) {
         self.reserved = value;
     }
-    /// A timestamp at this wall time; `None` if the node has no trusted clock. With a clock no reservation is awaited:
-    /// bundles of one time before and after a restart differ by number, unless both the reservation and the clock's
-    /// progress were lost.
+    /// Makes a timestamp at the wall time `utc`, or, for `None`, without a time. Only without a clock must a
+    /// reservation be awaited: with one, bundles of one time before and after a restart differ by number, unless both
+    /// the reservation and the clock's progress were lost.
     // 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1
     pub fn next(&mut self, utc: Option<DtnTime>) -> Next {
         let Some(utc) = utc else {
@@ -77,14 +78,14 @@ impl Creation {
         let timestamp = CreationTimestamp { time: DtnTime(self.last.0), sequence: self.last.1 };
         Next { timestamp: Some(timestamp), reserve: self.reserve_beyond(self.last.1) }
     }
-    /// Bound to reserve next, once half of the last reservation is used.
+    /// Highest number to reserve next, once half of the last reservation is used.
     fn reserve_beyond(&mut self, number: u64) -> Option<u64> {
         (number + RESERVE / 2 >= self.asked).then(|| {
             self.asked = self.asked.max(number) + RESERVE;
             self.asked
         })
     }
-    /// Keeps a request until numbers are reserved; returned if too many wait.
+    /// Keeps a request until numbers are reserved. Returns its number as the error if too many wait.
     pub fn wait(&mut self, request: RequestId, wanted: SendRequest) -> Result<(), RequestId> {
         if self.waiting.0.len() >= WAITING_MAX {
             return Err(request);
@@ -92,7 +93,7 @@ impl Creation {
         self.waiting.0.push_back((request, wanted));
         Ok(())
     }
-    /// The longest waiting request.
+    /// Takes the request that has waited longest.
     pub fn pop_waiting(&mut self) -> Option<(RequestId, SendRequest)> {
         self.waiting.made()?.0.pop_front()
     }

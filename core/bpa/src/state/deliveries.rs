@@ -7,11 +7,11 @@ use core::cmp::Reverse;
 use farlink_base::{Empty, EndpointId, Priority};
 use farlink_book::{Book, Handle, Held};
 
-/// Place in an endpoint's queue: most urgent first, then in order of arrival.
+/// Place in a queue of deliveries: most urgent first, then in order of arrival.
 type DeliveryPlace = (Reverse<Priority>, u64);
 
-/// One endpoint with its registrations and the bundles no application took yet. Each member of a group has a queue of
-/// its own.
+/// One endpoint, with its registrations and the bundles that wait for any of them. A group's bundles wait in a queue of
+/// each member instead.
 #[derive(Debug, Default)]
 struct Endpoint {
     registrations: Vec<RegistrationId>,
@@ -23,12 +23,12 @@ struct Endpoint {
 pub(crate) struct Registration {
     pub endpoint: EndpointId,
     window: u32,
-    /// Deliveries that are unanswered, or answered and not yet durably remembered.
+    /// Deliveries that are unanswered, or taken but not yet durably remembered.
     in_flight: u32,
     pub open: BTreeSet<DeliveryId>,
     /// Payload bytes of the open deliveries.
     bytes: u64,
-    /// Queue of a group member.
+    /// Bundles of a group that wait for this member.
     pub waiting: BTreeMap<DeliveryPlace, Handle>,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Registration {
 pub(crate) enum Share {
     /// Still to be delivered.
     Owed,
-    /// Still to be delivered, and possibly seen before.
+    /// Still to be delivered; the member may have received it before.
     Again,
-    /// Already delivered to it.
+    /// Delivered to the member.
     Had,
 }
 
@@ -51,10 +51,10 @@ struct Open {
     bytes: u64,
 }
 
-/// Divisor: part of all unanswered bytes that one registration may have.
+/// Divisor of the bound on unanswered bytes; the quotient bounds one registration.
 const REGISTRATION_PART: u64 = 4;
 
-/// Departed members remembered with a bundle, unless more are present.
+/// Least number of members, present or departed, remembered with a group's bundle before departed ones are dropped.
 const GONE_MAX: usize = 16;
 
 /// Endpoints, registrations and deliveries of one node.
@@ -65,11 +65,11 @@ pub(crate) struct Deliveries {
     open: BTreeMap<DeliveryId, Open>,
     /// Payload bytes of the open deliveries.
     open_bytes: u64,
-    /// Open deliveries of each bundle that is still held.
+    /// Unanswered deliveries of each bundle that is still held.
     of: BTreeSet<(Handle, DeliveryId)>,
-    /// State of held group bundles for each member here.
+    /// State of each held group bundle for each member here.
     shares: BTreeMap<Handle, BTreeMap<RegistrationId, Share>>,
-    /// Deliveries taken by an application whose window opens once the store has deleted the bundle.
+    /// Registrations whose window opens by one when the store has deleted the record of this number.
     releasing: BTreeMap<u64, RegistrationId>,
     last: u64,
 }
@@ -117,7 +117,7 @@ impl Deliveries {
         self.tidy(&registration.endpoint);
         Some(registration)
     }
-    /// Removes an endpoint that is no longer used.
+    /// Removes an endpoint without registrations and waiting bundles.
     fn tidy(&mut self, endpoint: &EndpointId) {
         if self.endpoints.get(endpoint).is_some_and(|e| e.registrations.is_empty() && e.waiting.is_empty()) {
             self.endpoints.remove(endpoint);
@@ -134,8 +134,9 @@ impl Deliveries {
         }
         self.tidy(endpoint);
     }
-    /// Next delivery at an endpoint, if a registration has room: in its window, in its part of the unanswered bytes,
-    /// and in their total. Each may have one bundle of any length.
+    /// Begins the next delivery at an endpoint, if a registration has room: in its window, in its part of the
+    /// unanswered bytes, and in their total. A registration without unanswered deliveries may have one bundle of any
+    /// length.
     pub fn next(
         &mut self,
         book: &Book,
@@ -170,17 +171,17 @@ impl Deliveries {
         self.of.insert((bundle, delivery));
         Some((registration, delivery, bundle))
     }
-    /// Opens a delivery to this node itself instead of an application.
+    /// Begins a delivery to this node itself instead of an application.
     pub fn open_inside(&mut self, bundle: Handle, bytes: u64) -> DeliveryId {
         self.last += 1;
         let delivery = DeliveryId(self.last);
-        // No registration limits it, but its payload counts as unanswered.
+        // No window limits such a delivery, but its payload counts as unanswered.
         self.open.insert(delivery, Open { registration: RegistrationId::TUNNEL, bundle, bytes });
         self.open_bytes += bytes;
         self.of.insert((bundle, delivery));
         delivery
     }
-    /// Ends a delivery; its window stays closed.
+    /// Ends a delivery. The registration's window stays as it is until [`Self::open_window`].
     pub fn end(&mut self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
         let Open { registration, bundle, bytes } = self.open.remove(&delivery)?;
         self.of.remove(&(bundle, delivery));
@@ -206,29 +207,29 @@ impl Deliveries {
     pub fn unanswered(&self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
         self.open.get(&delivery).map(|open| (open.registration, open.bundle))
     }
-    /// Whether the bundle of a delivery is still held.
+    /// Whether a delivery is of this bundle and the bundle is still held.
     pub fn is_held(&self, bundle: Handle, delivery: DeliveryId) -> bool {
         self.of.contains(&(bundle, delivery))
     }
-    /// Detaches a leaving bundle from its deliveries. Applications may read its bytes much later, so the window stays
-    /// closed and the bytes counted until they answer.
+    /// Detaches a departing bundle from its deliveries. Applications may read its bytes much later, so until they
+    /// answer the window stays closed and the bytes count.
     pub fn let_go(&mut self, bundle: Handle) {
         for delivery in self.open_of(bundle).collect::<Vec<_>>() {
             self.of.remove(&(bundle, delivery));
         }
     }
-    /// Ties a registration's window to the deletion of this record.
+    /// Lets a registration's window open by one when the store has deleted the record of this number.
     pub fn release_with(&mut self, number: u64, registration: RegistrationId) {
         self.releasing.insert(number, registration);
     }
-    /// Registration whose window opens with the deletion of this record.
+    /// Takes the registration whose window opens with the deletion of this record.
     pub fn released(&mut self, number: u64) -> Option<RegistrationId> {
         self.releasing.remove(&number)
     }
     pub fn bundle_of(&self, delivery: DeliveryId) -> Option<Handle> {
         self.open.get(&delivery).map(|open| open.bundle)
     }
-    /// Whether an application has an open delivery of a bundle.
+    /// Whether a held bundle has an unanswered delivery.
     pub fn is_open(&self, bundle: Handle) -> bool {
         self.open_of(bundle).next().is_some()
     }
@@ -237,8 +238,8 @@ impl Deliveries {
         let all = (bundle, DeliveryId(0))..=(bundle, DeliveryId(u64::MAX));
         self.of.range(all).map(|(_, delivery)| *delivery)
     }
-    /// Notes the current members of a bundle's group, and queues a durable bundle for each that lacks it. Returns
-    /// whether there is one.
+    /// Notes the current members of a bundle's group, and queues the bundle, once it is durable, for each member that
+    /// lacks it. Returns whether any member lacks it.
     pub fn share(&mut self, held: &Held, durable: bool) -> bool {
         let bundle = held.handle();
         let Some(group) = self.endpoints.get(&held.bundle.destination) else { return false };
@@ -246,7 +247,7 @@ impl Deliveries {
         let open: Vec<RegistrationId> = open.map(|open| open.registration).collect();
         let shares = self.shares.entry(bundle).or_default();
         if shares.len() >= group.registrations.len().saturating_mul(2).max(GONE_MAX) {
-            // Members come and go; of departed ones it matters only whether any had the bundle.
+            // Members come and go; of the departed it matters only whether any of them had the bundle.
             let gone_had =
                 shares.iter().find(|(id, share)| **share == Share::Had && !self.registrations.contains_key(id));
             let gone_had = gone_had.map(|(id, _)| *id);
@@ -269,7 +270,7 @@ impl Deliveries {
             *share = to;
         }
     }
-    /// Whether the bundle has this state for any member here.
+    /// Whether `which` is true of the bundle's state for any member, present or departed.
     pub fn has_share(&self, bundle: Handle, which: impl Fn(RegistrationId, Share) -> bool) -> bool {
         self.shares.get(&bundle).is_some_and(|shares| shares.iter().any(|(id, share)| which(*id, *share)))
     }
@@ -277,11 +278,11 @@ impl Deliveries {
     pub fn owes(&self, bundle: Handle) -> bool {
         self.has_share(bundle, |id, share| share != Share::Had && self.registrations.contains_key(&id))
     }
-    /// Whether any member here had a bundle.
+    /// Whether any member here, present or departed, had the bundle.
     pub fn was_had(&self, bundle: Handle) -> bool {
         self.has_share(bundle, |_, share| share == Share::Had)
     }
-    /// Removes a group's bundle from all members.
+    /// Removes a group's bundle from the queues of all members, and forgets who had it.
     pub fn unshare(&mut self, held: &Held) {
         for (id, _) in self.shares.remove(&held.handle()).into_iter().flatten() {
             if let Some(r) = self.registrations.get_mut(&id) {
@@ -289,39 +290,40 @@ impl Deliveries {
             }
         }
     }
-    /// Number of present and former members remembered with bundles.
+    /// Number of states of group bundles, for present and departed members.
     #[cfg(feature = "audit")]
     pub fn members(&self) -> usize {
         self.shares.values().map(BTreeMap::len).sum()
     }
-    /// Bundles of groups with members here.
+    /// Held group bundles with a state for any member here.
     #[cfg(feature = "audit")]
     pub fn shared(&self) -> impl Iterator<Item = Handle> + '_ {
         self.shares.keys().copied()
     }
-    /// Whether a bundle is held for members of a group here.
+    /// Whether a group's bundle has a state for any member here.
     #[cfg(feature = "audit")]
     pub fn is_shared(&self, bundle: Handle) -> bool {
         self.shares.contains_key(&bundle)
     }
-    /// Whether any application registered at an endpoint.
+    /// Whether any application is registered at an endpoint.
     pub fn has_listener(&self, endpoint: &EndpointId) -> bool {
         self.endpoints.get(endpoint).is_some_and(|e| !e.registrations.is_empty())
     }
-    /// Whether an application there reads: no bundle waits, and this one would leave at most `most` bytes unanswered.
+    /// Whether an application at the endpoint keeps up: no bundle waits, and this one would leave at most `most` of its
+    /// bytes unanswered.
     pub fn has_reader(&self, endpoint: &EndpointId, bytes: u64, most: u64) -> bool {
         let Some(e) = self.endpoints.get(endpoint).filter(|e| e.waiting.is_empty()) else { return false };
         e.registrations
             .iter()
             .filter_map(|id| self.registrations.get(id))
-            // One open delivery of any length is always allowed, as in `next`.
+            // One unanswered delivery of any length is always allowed, as in `next`.
             .any(|r| r.waiting.is_empty() && (r.open.is_empty() || r.bytes.saturating_add(bytes) <= most))
     }
     /// Endpoints with a registration.
     pub fn registered(&self) -> impl Iterator<Item = &EndpointId> {
         self.registrations.values().map(|r| &r.endpoint)
     }
-    /// Bundles that wait for an application or have an open delivery.
+    /// Places of bundles in queues, and unanswered deliveries.
     #[cfg(feature = "audit")]
     pub fn bundles(&self) -> usize {
         let lines = self.endpoints.values().map(|endpoint| endpoint.waiting.len());

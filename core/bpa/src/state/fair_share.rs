@@ -1,10 +1,10 @@
-//! Shares of the store, so that no previous node locks out others: one for all unauthenticated neighbours, one for each
-//! source, each neighbour and each local application, and a reserve for bundles that leave at once. Heads of bundles,
-//! which stay in memory, have bounds of their own.
+//! Shares of the store, so that no previous node locks out others: one for all unauthenticated neighbours together, one
+//! for each source, one for each neighbour and each local application, and a reserve for bundles that leave at once.
+//! Heads of bundles, which stay in memory, have bounds of their own.
 //!
-//! Two nodes that are full of bundles for each other, and refuse, would wait until lifetimes end. With reserved room,
-//! bundles for local applications find some, and no previous node fills the rest alone: each may have a multiple of the
-//! room that stays free (dynamic thresholds: Choudhury and Hahne, 1998), counted in bytes and in bundles.
+//! Two nodes that are full of bundles for each other, and refuse more, would wait until lifetimes end. With reserved
+//! room, bundles for local applications find some, and no previous node fills the rest alone: each may have a multiple
+//! of the room that stays free (dynamic thresholds: Choudhury and Hahne, 1998), counted in bytes and in bundles.
 
 use crate::state::quotas::Quotas;
 use alloc::collections::BTreeMap;
@@ -13,17 +13,18 @@ use farlink_base::node::SHORT_HEAD_BYTES;
 use farlink_base::{Empty, EndpointId, NodeId, PeerId, Refusal};
 use farlink_book::{Flags, Held};
 
-/// Flags of a bundle that the store keeps, because shares depend on them after a restart.
+/// Flags of a held bundle that the store keeps, because shares depend on them after a restart.
 pub(crate) const KEPT_FLAGS: u8 = Flags::STRANGE;
 /// Store flag of a bundle that names this node as source but arrived from elsewhere. Without it such a bundle would
 /// count as made here after a restart, when its previous node is unknown.
 pub(crate) const KEPT_CAME: u32 = 1 << 9;
 
-/// Parties that share the store: an application that sends more than leaves must not shut out others.
+/// Party that a bundle is charged to. Applications are parties, too: one that sends more than leaves must not shut out
+/// others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PreviousNode {
     Neighbour(PeerId),
-    /// All unauthenticated neighbours together: the previous node named in such a bundle proves nothing.
+    /// All unauthenticated neighbours together: the previous node that their bundles name proves nothing.
     Strangers,
     /// Local applications that send from this endpoint.
     Application(EndpointId),
@@ -42,9 +43,9 @@ impl PreviousNode {
 /// Amounts that each party holds.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare {
-    /// Bundles and bytes of unauthenticated neighbours.
+    /// Number and bytes of bundles from unauthenticated neighbours.
     strange: (u64, u64),
-    /// Bytes of long heads: of unauthenticated neighbours, and of all.
+    /// Bytes of heads beyond the usual length: those from unauthenticated neighbours, and all.
     heads: (u64, u64),
     /// Bytes of each source, if sources are bounded.
     sources: BTreeMap<NodeId, u64>,
@@ -54,7 +55,7 @@ pub(crate) struct FairShare {
     pub quotas: Quotas,
 }
 
-/// Contents and bounds of the store.
+/// Contents and capacity of the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fill {
     pub bundles: u64,
@@ -82,12 +83,12 @@ impl Empty for FairShare {
     }
 }
 
-/// Bytes of a bundle's head beyond the usual length.
+/// Bytes by which a bundle's head exceeds the usual length.
 pub(crate) fn long_head(held: &Held) -> u64 {
     held.bundle.head_bytes().saturating_sub(SHORT_HEAD_BYTES)
 }
 
-/// Whether `more` fits beside the amount already there.
+/// Checks that `more` fits beside the amount already `there`.
 ///
 /// # Errors
 /// `NoResources` if it does not fit now, `TooLarge` if it never will.
@@ -102,7 +103,7 @@ fn fits(there: u64, more: u64, most: u64) -> Result<(), Refusal> {
 }
 
 impl FairShare {
-    /// Whether a bundle is charged to any share. The outer bundle of a tunnel is not: the inner one is.
+    /// Whether a bundle is charged to any share. The outer bundle of a tunnel is not, since the inner one is.
     pub fn is_anyones(held: &Held) -> bool {
         !(held.flags.has(Flags::VIRTUAL) && held.flags.has(Flags::UNRECORDED))
     }
@@ -114,14 +115,14 @@ impl FairShare {
         let bounded = limits.source_bytes < u64::MAX || limits.reserved_bytes > 0 || self.quotas.counts();
         bounded || is_strange(held) || long_head(held) > 0
     }
-    /// Checks that a new bundle fits its share.
+    /// Checks that a new bundle fits the shares of unauthenticated neighbours, of its source, and of heads.
     ///
     /// # Errors
-    /// If the share has no room now, or never has.
+    /// `NoResources` if a share has no room now, `TooLarge` if it never will.
     pub fn admit(&self, new: &Held, limits: &Limits) -> Result<(), Refusal> {
         self.admit_beside(new, limits, (0, 0))
     }
-    /// Whether a new bundle fits its share and every quota beside this many uncounted bundles and bytes.
+    /// Whether a new bundle fits its shares and every quota if this many bundles and bytes are counted in addition.
     pub fn keeps(
         &self,
         new: &Held,
@@ -137,7 +138,7 @@ impl FairShare {
         let (bundles, bytes) = (self.strange.0.saturating_add(bundles), self.strange.1.saturating_add(bytes));
         if is_strange(new) {
             fits(bytes, size, limits.stranger_bytes)?;
-            // Half of all places stay free for bundles that are vouched for.
+            // Half of all places for bundles stay free for those that are vouched for.
             fits(bundles, 1, limits.bundles.div_ceil(2))?;
             fits(self.heads.0, long_head(new), limits.head_bytes / 2)?;
         }
@@ -147,8 +148,9 @@ impl FairShare {
         }
         Ok(())
     }
-    /// Whether the previous node leaves room for others while `reserved` bytes are kept free. Its share of the rest,
-    /// and of the bundles in proportion, may be at most the free amount times the ratio of unreserved to reserved room.
+    /// Whether the previous node, with this bundle, leaves room for others while `reserved` bytes are kept free. What
+    /// it holds may be at most the free amount times the ratio of unreserved to reserved room, in bytes and, in
+    /// proportion, in bundles.
     pub fn leaves_room(&self, new: &Held, fill: Fill, reserved: u64) -> bool {
         // A previous node without bundles has no entry.
         let (bundles, bytes) = self.previous_nodes.get(&PreviousNode::of(new)).copied().unwrap_or_default();
@@ -163,7 +165,7 @@ impl FairShare {
         leaves(bytes, fill.bytes, new.size(), most)
             && leaves(bundles, fill.bundles, 1, u64::try_from(places).unwrap_or(u64::MAX))
     }
-    /// Charges a bundle that is now held.
+    /// Charges a bundle that is now held or arriving.
     pub fn come(&mut self, held: &Held, limits: &Limits, previous: &EndpointId) {
         self.quotas.come(held, previous);
         if is_strange(held) {
@@ -181,7 +183,7 @@ impl FairShare {
             (*bundles, *bytes) = (*bundles + 1, *bytes + held.size());
         }
     }
-    /// Uncharges a bundle that leaves.
+    /// Uncharges a bundle that departs or will not arrive.
     pub fn go(&mut self, held: &Held) {
         self.quotas.go(held);
         if is_strange(held) {
@@ -228,7 +230,7 @@ impl FairShare {
     fn of(&self, source: NodeId) -> u64 {
         self.sources.get(&source).copied().unwrap_or(0)
     }
-    /// Bundles and bytes of unauthenticated neighbours.
+    /// Number and bytes of bundles from unauthenticated neighbours.
     pub fn strange(&self) -> (u64, u64) {
         self.strange
     }

@@ -1,7 +1,8 @@
 //! Fragments for this node, grouped by their original (RFC 9171 5.9).
 //!
-//! Owns the retention constraints `Fragment` and `Whole`. A reassembled bundle is an entry without a record: it refers
-//! to its parts, which stay until it is delivered. Pieces of arriving bundles are parts of a possible whole.
+//! Owns the retention constraints `Fragment` and `Whole`. A reassembled bundle is an entry of the book without a record
+//! in the store: it refers to its parts, which stay until it is delivered. Pieces of arriving bundles are held as
+//! parts, too.
 
 use crate::io::OfferToken;
 use crate::state::arriving::Arriving;
@@ -11,11 +12,11 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
 use farlink_book::{Book, Flags, Handle, Held, RetentionConstraint};
 
-/// Fragments of one content that wait for others.
+/// Fragments of one content that wait for the others.
 #[derive(Debug)]
 struct Joining {
     have: Ranges,
-    /// Whether parts left, so that `have` must be computed again before use.
+    /// Whether a part has left, so that `have` must be computed again before use.
     stale: bool,
     /// Fragments by offset and length.
     parts: BTreeMap<(u64, u64), Handle>,
@@ -38,13 +39,13 @@ impl Joining {
 pub(crate) enum Joined {
     /// Other fragments are missing.
     Waiting,
-    /// It adds no bytes, or is invalid: it may go.
+    /// The fragment adds no bytes or is invalid, so the caller drops it.
     Redundant,
     /// The original is complete.
     Complete {
         /// Fragment with the first byte.
         first: Handle,
-        /// Payload composed of the parts.
+        /// Payload of the original, composed from the parts.
         payload: Payload,
         /// Earliest expiry among the parts.
         expires: Instant,
@@ -53,22 +54,23 @@ pub(crate) enum Joined {
     },
 }
 
-/// Identity of the original; its total length (a false one must not spoil the others); whether its fragments are not
-/// vouched for (the two kinds are never joined); number of the content among several.
+/// Key of one content: identity of the original; its total length, since a false one must not spoil the others; whether
+/// no link vouches for the fragments, since these are never joined with vouched ones; and the number of the content
+/// among several.
 type Original = (u128, u64, bool, u32);
 
-/// Most contents of one identity whose fragments are accepted. Fragments acknowledged earlier are kept beyond it.
+/// Most contents of one identity that collect fragments. Fragments acknowledged earlier are kept even beyond it.
 const CONTENTS_MAX: usize = 8;
 
-/// Source that a fragment is charged to; `None` for fragments that no link vouches for: they share one account, because
-/// the source they name proves nothing.
+/// Account that a fragment is charged to: its source, or `None` for all fragments that no link vouches for, because the
+/// source they name proves nothing.
 type FragmentCounts = Option<NodeId>;
 
 fn counts_to(source: NodeId, strange: bool) -> FragmentCounts {
     (!strange).then_some(source)
 }
 
-/// Fragments by original, and reassembled bundles. Most nodes never receive a fragment addressed to them.
+/// Fragments by original, reassembled bundles, and pieces. Most nodes never receive a fragment addressed to them.
 #[derive(Debug)]
 struct Pieces {
     joining: BTreeMap<Original, Joining>,
@@ -107,7 +109,7 @@ impl Empty for Pieces {
     }
 }
 
-/// All waiting fragments and all reassembled bundles.
+/// All waiting fragments, reassembled bundles and pieces of arriving bundles.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     pieces: Lazy<Pieces>,
@@ -115,7 +117,7 @@ pub(crate) struct Fragments {
     most: usize,
 }
 
-/// Whether two fragments agree on the fields of their original.
+/// Whether two fragments agree on their original's lifetime, destination and report-to endpoint.
 fn same_original(a: &BundleMeta, b: &BundleMeta) -> bool {
     (a.lifetime_ms, &a.destination, a.report_to()) == (b.lifetime_ms, &b.destination, b.report_to())
 }
@@ -128,9 +130,9 @@ impl Fragments {
     pub fn new(most: usize) -> Self {
         Fragments { pieces: Lazy::default(), waiting: 0, most }
     }
-    /// Whether the account of a new fragment is full; waiting fragments stay. An account with three times as many
-    /// fragments as there are free places is full, so that incomplete bundles leave room for others. Fragments that are
-    /// not vouched for share one account, which gets at most half of all places.
+    /// Whether the account of a new fragment is full; fragments that already wait are never dropped for it. An account
+    /// is full once it has three times as many fragments as there are free places, so that incomplete bundles leave
+    /// room for others. The account of fragments that no link vouches for gets at most half of all places.
     pub fn are_full(&self, new: &Held) -> bool {
         let strange = new.flags.has(Flags::STRANGE);
         let share = counts_to(new.bundle.source.node(), strange);
@@ -139,7 +141,8 @@ impl Fragments {
         let free = self.most.saturating_sub(self.waiting);
         taken >= free.saturating_mul(3) || (strange && taken >= self.most.div_ceil(2))
     }
-    /// Adds a fragment addressed to this node.
+    /// Adds a fragment addressed to this node. The fragment is then held by `Fragment`, or, once its original is
+    /// complete, by `Whole`.
     // 9171-5.7-2, 5050-5.7-2
     pub fn add(&mut self, book: &mut Book, bundle: Handle) -> Joined {
         let Some((held, at)) = book.get(bundle).and_then(|held| Some((held, place(held)?))) else {
@@ -156,7 +159,7 @@ impl Fragments {
             longest: 0,
         });
         joining.refresh();
-        // A fragment that ends behind the total length is invalid; a covered one adds nothing.
+        // A fragment that ends beyond the total length is invalid; one whose bytes are all here adds nothing.
         if range.end > at.total || joining.have.covers(&range) {
             if joining.parts.is_empty() {
                 self.pieces.joining.remove(&original);
@@ -172,31 +175,31 @@ impl Fragments {
         book.hold(bundle, RetentionConstraint::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
-    /// Whether a fragment belongs to a waiting content, or fewer than [`CONTENTS_MAX`] wait; vouched and other
-    /// fragments are counted apart.
+    /// Whether a fragment belongs to a waiting content, or may begin a new one because fewer than [`CONTENTS_MAX`]
+    /// wait. Contents that no link vouches for are counted apart.
     pub fn have_room_for(&self, book: &Book, new: &Held) -> bool {
         let Some(at) = place(new) else { return true };
         let contents = || self.contents(new.bundle.original_id(), at.total, new.flags.has(Flags::STRANGE));
         contents().nth(CONTENTS_MAX - 1).is_none() || self.content_of(book, new, at).is_some()
     }
-    /// Waiting contents of an identity and a total length.
+    /// Incomplete originals with this identity, total length and vouching; several if their fragments disagree.
     fn contents(&self, id: u128, total: u64, strange: bool) -> impl Iterator<Item = (&Original, &Joining)> {
         self.pieces.joining.range((id, total, strange, 0)..=(id, total, strange, u32::MAX))
     }
-    /// A new content with the lowest free number.
+    /// Key of a new content, with the lowest free number.
     fn another(&self, held: &Held, at: FragmentInfo) -> Original {
         let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
         let taken = (0..).zip(self.contents(id, at.total, strange));
         let first = taken.take_while(|(number, (content, _))| content.3 == *number).count();
         (id, at.total, strange, first as u32)
     }
-    /// Waiting content that a fragment belongs to: overlapping bytes must agree as far as they are in memory. `None` if
-    /// it belongs to no waiting content.
+    /// Waiting content that a fragment belongs to: the fields of the original agree, and so do overlapping bytes as far
+    /// as they are in memory. `None` if there is no such content.
     fn content_of(&self, book: &Book, held: &Held, at: FragmentInfo) -> Option<Original> {
         let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
         let agrees = |joining: &Joining| {
             let end = at.offset.saturating_add(held.bundle.payload.len());
-            // Fragments overlap only if they begin within the longest fragment's length before this one.
+            // Only fragments that begin less than the longest fragment's length before this one can overlap it.
             let first = joining.parts.values().next().and_then(|part| book.get(*part));
             let before = joining.parts.range(..(end, 0)).rev();
             let beside = before.take_while(|((offset, _), _)| offset.saturating_add(joining.longest) > at.offset);
@@ -210,7 +213,7 @@ impl Fragments {
         };
         self.contents(id, at.total, strange).find(|(_, joining)| agrees(joining)).map(|(content, _)| *content)
     }
-    /// Content that a waiting fragment was added to.
+    /// Content to which a waiting fragment was added.
     fn joined_to(&self, held: &Held) -> Option<Original> {
         let at = place(held)?;
         let key = (at.offset, held.bundle.payload.len());
@@ -236,7 +239,7 @@ impl Fragments {
         }
         let parts: Vec<Handle> = joining.parts.into_values().collect();
         for part in &parts {
-            // In this order, so that each part is held throughout.
+            // Held by `Whole` first, so that each part is held throughout.
             book.hold(*part, RetentionConstraint::Whole);
             let last = book.release(*part, RetentionConstraint::Fragment);
             debug_assert!(!last, "it is part of a whole");
@@ -246,18 +249,18 @@ impl Fragments {
             None => Joined::Waiting,
         }
     }
-    /// Waiting fragments of a bundle that arrived whole.
+    /// Waiting fragments of this original, of all its contents.
     pub fn of(&self, original: u128) -> Vec<Handle> {
         let joining = self.pieces.joining.range((original, 0, false, 0)..=(original, u64::MAX, true, u32::MAX));
         joining.flat_map(|(_, joining)| joining.parts.values().copied()).collect()
     }
-    /// Progress of the original of a fragment: number of fragments, their bytes, all bytes.
+    /// Progress of a waiting fragment's content: number of fragments, bytes that are here, total length.
     pub fn have(&self, held: &Held) -> Option<(usize, u64, u64)> {
         let at = place(held)?;
         let joining = self.pieces.joining.get(&self.joined_to(held)?)?;
         Some((joining.parts.len(), joining.have.len(), at.total))
     }
-    /// Notes the parts of a reassembled bundle.
+    /// Records the parts of a reassembled bundle.
     pub fn refer(&mut self, whole: Handle, parts: Vec<Handle>) {
         self.pieces.whole_of.extend(parts.iter().map(|part| (*part, whole)));
         self.pieces.wholes.insert(whole, parts);
@@ -270,7 +273,8 @@ impl Fragments {
     pub fn whole_of(&self, part: Handle) -> Option<Handle> {
         self.pieces.whole_of.get(&part).copied()
     }
-    /// Dissolves a reassembled bundle; its fragments wait for reassembly again.
+    /// Dissolves a reassembled bundle. Returns its parts, which are to be dispatched, so that they wait for reassembly
+    /// again.
     pub fn dissolve(&mut self, book: &mut Book, whole: Handle) -> Vec<Handle> {
         let parts = self.take_parts(whole);
         for part in &parts {
@@ -280,15 +284,15 @@ impl Fragments {
         }
         parts
     }
-    /// Pieces of arriving bundles, if there ever were any.
+    /// Pieces of arriving bundles, for changes; `None` if there never were any fragments or pieces.
     pub fn arriving(&mut self) -> Option<&mut Arriving> {
         self.pieces.made().map(|pieces| &mut pieces.arriving)
     }
-    /// Adds a piece of an arriving bundle, held for that alone.
+    /// Adds a piece of an arriving bundle, which `Whole` alone holds.
     pub fn begin_piece(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
         self.pieces.arriving.add(token, piece, bytes);
     }
-    /// Notes an arriving bundle whose pieces were here before.
+    /// Begins to track an arriving bundle whose pieces were held before.
     pub fn begin_arriving(&mut self, token: OfferToken) {
         self.pieces.arriving.begin(token);
     }
@@ -300,7 +304,7 @@ impl Fragments {
     pub fn is_arriving(&self, piece: Handle) -> bool {
         self.pieces.arriving.has(piece)
     }
-    /// Releases the parts of a reassembled bundle that is delivered.
+    /// Forgets a reassembled bundle that departs. Returns its parts, which depart with it.
     // 9171-5.9-2, 5050-5.9-2
     pub fn take_parts(&mut self, whole: Handle) -> Vec<Handle> {
         let Some(pieces) = self.pieces.made() else { return Vec::new() };
@@ -328,7 +332,7 @@ impl Fragments {
     pub fn is_joining(&self, held: &Held) -> bool {
         self.joined_to(held).is_some()
     }
-    /// Removes a fragment that leaves.
+    /// Removes a waiting fragment that departs.
     pub fn forget(&mut self, held: &Held) {
         let Some(at) = place(held).filter(|_| held.has(RetentionConstraint::Fragment)) else { return };
         let Some(original) = self.joined_to(held) else { return };

@@ -1,9 +1,10 @@
 //! Bundles that come back: a routing loop forwards a bundle without a hop count as fast as its links allow until its
-//! lifetime ends. Forwarded bundles are remembered for a while, so that a return is recognised after the bundle left;
-//! each return is delayed for twice as long as the one before, from 1 s to 64 s.
+//! lifetime ends. Forwarded bundles are remembered for a while, so that a return is recognised even after the bundle
+//! has left; each return is delayed for twice as long as the one before, from 1 s to 64 s.
 //!
-//! Anyone can write an identity: bundles that are not vouched for are remembered apart, so that they neither delay
-//! vouched ones nor evict them from the table, and among them only the same content counts as a return (decision 0035).
+//! Anyone can write an identity. Bundles that no link vouches for are therefore remembered apart, where they neither
+//! delay vouched ones nor evict them from the table, and among them only the same content counts as a return (decision
+//! 0035).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,16 +16,16 @@ const VOUCHED_MAX: usize = 1 << 14;
 const STRANGE_MAX: usize = 1 << 13;
 /// Initial number of slots, doubled whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
-/// Slots in which an entry may be.
+/// Slots of one group; an entry may be in any slot of its group.
 const WAYS: usize = 4;
-/// Time after which a bundle was not in a loop: twice the longest delay of four nodes.
+/// Time after which a bundle that came back no more was not in a loop: twice the longest delay of four nodes.
 const REMEMBERED: Duration = Duration::from_secs(512);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     /// Hash from [`known_by`]; 0: free slot.
     tag: u64,
-    /// Time it was last forwarded, s.
+    /// Time at which the bundle was last forwarded, s.
     at_s: u32,
     returns: u8,
 }
@@ -37,14 +38,14 @@ fn seconds(at: Instant) -> u32 {
     u32::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
-/// Recently forwarded bundles without a hop count, of one kind.
+/// Recently forwarded bundles without a hop count: either the vouched ones or the others.
 #[derive(Debug)]
 struct LoopTable {
     slots: Vec<Slot>,
     used: usize,
     most: usize,
-    /// Whether entries that have returned may be replaced, too. Otherwise a sender who sends each bundle twice would
-    /// occupy the whole table.
+    /// Whether entries that have returned may be replaced, too. In the table of bundles that no link vouches for they
+    /// may: otherwise a sender that sends each bundle twice would occupy all of it.
     yields: bool,
 }
 
@@ -52,8 +53,8 @@ struct LoopTable {
 #[derive(Debug)]
 pub(crate) struct Loops([LoopTable; 2]);
 
-/// Hash of the immutable fields and of the payload. With a keyed digest of the payload nobody can make two bundles
-/// collide; `digest` is 0 for a payload that may differ in each round.
+/// Hash of a bundle's immutable fields and of `digest`, a digest of its payload. If that is keyed, nobody can make two
+/// bundles collide; it is 0 for a payload that may differ in each round.
 pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     let place = meta.fragment().map_or([0; 2], |place| [place.offset + 1, place.total]);
     let endpoints = [&meta.source, &meta.destination, meta.report_to()];
@@ -79,7 +80,7 @@ impl LoopTable {
     const fn new(most: usize, yields: bool) -> LoopTable {
         LoopTable { slots: Vec::new(), used: 0, most, yields }
     }
-    /// Slots in which an entry may be.
+    /// Slots of one group; an entry may be in any slot of its group.
     fn places(&self, tag: u64) -> core::ops::Range<usize> {
         // The upper bits of the product are the well mixed ones.
         let group =
@@ -99,13 +100,13 @@ impl LoopTable {
         if self.used >= self.slots.len() && self.slots.len() < self.most {
             self.grow(now);
         }
-        // In a larger table fewer share the same places.
+        // In a larger table fewer entries share the same group of slots.
         while !self.put(slot, now) && self.slots.len() < self.most {
             self.grow(now);
         }
     }
-    /// Puts an entry in the place of one that is over, or of the oldest that has not returned: an entry that has
-    /// returned is evidence of a loop and outlives others. Returns whether there is a place.
+    /// Puts an entry in the place of one that is outdated, else of the oldest that has not returned: an entry that has
+    /// returned is evidence of a loop and outlives others. Returns false if no entry of the group may go.
     fn put(&mut self, new: Slot, now: Instant) -> bool {
         let (places, yields) = (self.places(new.tag), self.yields);
         let group = self.slots.get_mut(places).into_iter().flatten();
@@ -135,17 +136,18 @@ impl LoopTable {
 }
 
 impl Loops {
-    /// Empty tables without memory.
+    /// Empty tables, which have no memory allocated.
     pub const NONE: Loops = Loops([LoopTable::new(VOUCHED_MAX, false), LoopTable::new(STRANGE_MAX, true)]);
-    /// Notes a forwarded bundle; `strange`: no link vouched for it.
+    /// Notes that a bundle was forwarded; `strange`: no link vouches for the bundle.
     pub fn forwarded(&mut self, tag: u64, strange: bool, now: Instant) {
         self.0[usize::from(strange)].forwarded(tag, now);
     }
-    /// Notes an arrival; returns the number of its returns, including this one, if it was forwarded recently.
+    /// Notes an arrival. Returns the number of the bundle's returns, including this one; `None` if it was not forwarded
+    /// recently.
     pub fn returned(&mut self, tag: u64, strange: bool, now: Instant) -> Option<u8> {
         self.0[usize::from(strange)].returned(tag, now)
     }
-    /// Whether any bundle of this kind is remembered.
+    /// Whether any bundle of this kind was ever remembered.
     pub fn knows_any(&self, strange: bool) -> bool {
         !self.0[usize::from(strange)].slots.is_empty()
     }

@@ -1,6 +1,6 @@
-//! Payload bytes in memory, and their release once the store has them: through the only reference, repeated when the
-//! last transmission ends. While memory is scarce, waiting bundles give up the read buffers they arrived in, and new
-//! ones are refused.
+//! Payload bytes in memory, and their release once the store has them: at once if nothing else refers to the bundle,
+//! else when its last transmission has ended. While memory is scarce, waiting bundles get memory of their own instead
+//! of the read buffers they arrived in, and new bundles are refused.
 
 use crate::io::Pressure;
 use crate::neighbours::link::Link;
@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use farlink_base::{Empty, Lazy, Payload};
 use farlink_book::{Book, CursorId, Flags, Handle, Held};
 
-/// Payload bytes in memory, and measures while it is scarce.
+/// Payload bytes in memory, and the measures taken while memory is scarce.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     resident: u64,
@@ -19,10 +19,10 @@ pub(crate) struct Memory {
 /// State that exists only once memory was scarce.
 #[derive(Debug)]
 struct Scarce {
-    /// Bundles on disk whose payload is still shared, with its place there.
+    /// Bundles whose payload is to be released but is still in use, with the payload's place on disk.
     on_disk: BTreeMap<Handle, Payload>,
     pressure: Pressure,
-    /// Walk over all bundles in progress: those that share a buffer get memory of their own.
+    /// Cursor of the walk in progress over all bundles that gives each one memory of its own.
     settling: Option<CursorId>,
 }
 impl Scarce {
@@ -57,12 +57,13 @@ impl Memory {
             Pressure::Full => true,
         }
     }
-    /// Whether memory is too scarce to hand a link another bundle beside those in progress: a stalled neighbour, or an
-    /// unauthenticated one, would fill it further.
+    /// Whether memory is too scarce to hand a link another bundle beside those in progress, which a stalled or
+    /// unauthenticated neighbour would keep in memory.
     pub fn holds_back(&self, link: &Link, strange: bool) -> bool {
         self.scarce.pressure == Pressure::Full && (strange || link.in_flight > 0)
     }
-    /// Whether payloads on disk should not stay in memory, which may hold `most` bytes of them.
+    /// Whether payloads should leave memory once they are on disk: memory holds more than `most` bytes of payloads, or
+    /// is scarce.
     pub fn is_scarce(&self, most: u64) -> bool {
         // Under pressure nothing on disk may stay, whatever the bound.
         self.resident > most || self.scarce.pressure > Pressure::None
@@ -71,7 +72,7 @@ impl Memory {
     pub fn settles(&self) -> bool {
         self.scarce.settling.is_some()
     }
-    /// Gives one more bundle memory of its own; false at the end of the walk.
+    /// Gives one more bundle memory of its own. Returns false at the end of the walk, or if no walk is in progress.
     pub fn settle_one(&mut self, book: &mut Book) -> bool {
         let Some(cursor) = self.scarce.settling else { return false };
         let Some(bundle) = book.advance(cursor) else {
@@ -80,7 +81,7 @@ impl Memory {
             return false;
         };
         if let Some(held) = book.get_mut(bundle).filter(|held| !held.flags.has(Flags::SETTLED)) {
-            // A bundle in transmission is shared: the next walk settles it if it is still here then.
+            // The memory of a bundle in transmission is in use: the next walk handles it if it is still here then.
             if let Some(meta) = Arc::get_mut(&mut held.bundle) {
                 meta.payload = meta.payload.own();
                 held.flags.set(Flags::SETTLED, true);
@@ -102,7 +103,7 @@ impl Memory {
             self.resident += held.bundle.payload.resident_len();
         }
     }
-    /// Removes a bundle that leaves.
+    /// Uncounts a bundle that departs.
     pub fn go(&mut self, held: &Held) {
         if !held.flags.has(Flags::VIRTUAL) {
             self.resident = self.resident.saturating_sub(held.bundle.payload.resident_len());
@@ -111,7 +112,7 @@ impl Memory {
             scarce.on_disk.remove(&held.handle());
         }
     }
-    /// Releases the memory of a payload on disk as soon as nothing else uses it.
+    /// Replaces a bundle's payload by its place on disk, at once or as soon as nothing else uses it.
     pub fn let_go(&mut self, book: &mut Book, bundle: Handle, on_disk: Payload) {
         let Some(held) = book.get_mut(bundle) else { return };
         let before = held.bundle.payload.resident_len();
@@ -126,7 +127,7 @@ impl Memory {
             None => drop(self.scarce.on_disk.insert(bundle, on_disk)),
         }
     }
-    /// Retries the release after a transmission, which may have been the last user.
+    /// Retries a pending release after a transmission, which may have been the payload's last user.
     pub fn try_again(&mut self, book: &mut Book, bundle: Handle) {
         if let Some(on_disk) = self.scarce.made().and_then(|scarce| scarce.on_disk.remove(&bundle)) {
             self.let_go(book, bundle, on_disk);

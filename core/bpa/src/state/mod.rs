@@ -1,5 +1,5 @@
 //! The owners of state: each table about bundles is one file with private fields. They know the book and each other's
-//! types, but no [`Agent`](crate::Agent): procedures decide, owners remember.
+//! types, but not [`Agent`](crate::Agent): procedures decide, owners remember.
 
 pub(crate) mod arriving;
 pub(crate) mod backoff;

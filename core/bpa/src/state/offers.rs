@@ -1,27 +1,27 @@
-//! Offers to neighbours that are up: for each one a cursor through the book and the best candidates so far. They are
-//! pulled when a link has room, so that no bundle strands on a link that goes down.
+//! Offers to neighbours that are up: for each neighbour a cursor through the book and the best candidates so far. A
+//! bundle is taken from them only when a link has room, so that none is stranded on a link that goes down.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use farlink_base::{Empty, Instant, PeerId, TimerKey};
 use farlink_book::{Book, CursorId, Handle};
 
-/// Candidates kept for each neighbour; lower ranks are found again once these are used up.
+/// Most candidates kept for each neighbour; those of lower rank are found by another walk once these are used up.
 const BEST: usize = 256;
 
 #[derive(Debug)]
 struct Offer {
     cursor: CursorId,
-    /// Candidates by rank, then arrival, which is the order in which most are added.
+    /// Candidates by rank, then by number, which is the order in which most are added.
     best: VecDeque<(u64, u64, Handle)>,
-    /// Whether candidates were dropped: the book is walked again once `best` is used up.
+    /// Whether candidates were dropped, so that the book is walked again once `best` is used up.
     more: bool,
     /// Whether the cursor reached the newest bundle.
     seen_all: bool,
-    /// Deadline of the neighbour's summary, before which no bundle is copied.
+    /// Deadline of the neighbour's summary; no bundle is copied before the summary or the deadline.
     awaits: Option<Instant>,
     /// Timer of that deadline.
     timer: Option<TimerKey>,
-    /// Whether the neighbour is in the line for a walk.
+    /// Whether the neighbour stands in line for a walk.
     busy: bool,
 }
 
@@ -39,7 +39,7 @@ impl Offer {
 pub(crate) enum Turn {
     /// Consider this bundle for this neighbour, and those after it; the cursor moves to the last one.
     Look(PeerId, Handle, CursorId),
-    /// All bundles were considered for this neighbour: its links may be pumped.
+    /// All bundles were considered for this neighbour, so its links may take some.
     Ready(PeerId),
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Turn {
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
     peers: BTreeMap<PeerId, Offer>,
-    /// Neighbours with bundles to consider, each once.
+    /// Neighbours with bundles to consider, in turn, each once.
     busy: VecDeque<PeerId>,
 }
 
@@ -61,7 +61,7 @@ impl Empty for Offers {
 }
 
 impl Offers {
-    /// Begins the offer to a neighbour that came up. Its summary is awaited until `awaits`.
+    /// Begins the offer to a neighbour that came up. With `awaits`, its summary is awaited until then.
     pub fn begin(&mut self, book: &mut Book, peer: PeerId, awaits: Option<Instant>) {
         debug_assert!(!self.peers.contains_key(&peer), "it was down");
         let cursor = book.open_cursor();
@@ -70,13 +70,13 @@ impl Offers {
         self.peers.insert(peer, offer);
         self.wake(peer);
     }
-    /// Notes the timer of a summary's deadline.
+    /// Notes the timer of the deadline of a neighbour's summary.
     pub fn set_timer(&mut self, peer: PeerId, timer: TimerKey) {
         if let Some(offer) = self.peers.get_mut(&peer) {
             offer.timer = Some(timer);
         }
     }
-    /// Ends the offer to a neighbour that went down; returns a timer no longer needed.
+    /// Ends the offer to a neighbour that went down. Returns the timer of its summary, which is no longer needed.
     pub fn end(&mut self, book: &mut Book, peer: PeerId) -> Option<TimerKey> {
         let offer = self.peers.remove(&peer)?;
         book.close_cursor(offer.cursor);
@@ -85,7 +85,7 @@ impl Offers {
         }
         offer.timer
     }
-    /// Ends the wait for a summary; returns a timer no longer needed.
+    /// Ends the wait for a neighbour's summary. Returns its timer, which is no longer needed.
     pub fn end_summary_wait(&mut self, peer: PeerId) -> Option<TimerKey> {
         let timer = self.peers.get_mut(&peer).and_then(|offer| {
             offer.awaits = None;
@@ -94,7 +94,7 @@ impl Offers {
         self.wake(peer);
         timer
     }
-    /// Deadline of an awaited summary.
+    /// Deadline of the neighbour's summary; `None` if none is awaited.
     pub fn awaits(&self, peer: PeerId) -> Option<Instant> {
         self.peers.get(&peer)?.awaits
     }
@@ -113,7 +113,7 @@ impl Offers {
             offer.line_up(peer, &mut self.busy);
         }
     }
-    /// Wakes all neighbours to consider new bundles.
+    /// Lets all neighbours consider newly arrived bundles.
     pub(super) fn wake_all(&mut self) {
         for (peer, offer) in &mut self.peers {
             if offer.seen_all && offer.awaits.is_none() {
@@ -158,7 +158,7 @@ impl Offers {
             offer.more = true;
         }
     }
-    /// Best candidate for a neighbour; `None` also while bundles are still to be considered.
+    /// Takes the best candidate for a neighbour. `None` if there is none, and while bundles are still to be considered.
     pub fn best(&mut self, book: &mut Book, peer: PeerId) -> Option<Handle> {
         let offer = self.peers.get_mut(&peer)?;
         if offer.awaits.is_some() || !offer.seen_all {

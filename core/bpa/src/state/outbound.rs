@@ -34,11 +34,11 @@ impl Outbound {
             reroute_scan: RerouteScan::default(),
         }
     }
-    /// Whether work is left for now: released lists, walks, offers.
+    /// Whether work is left that can be done now: bundles of released lists, rerouting, offers.
     pub fn has_work(&self) -> bool {
         self.queues.has_loose() || !self.reroute_scan.is_idle() || !self.offers.is_idle()
     }
-    /// Time at which the next bundle is routed again.
+    /// Time at which the next waiting bundle is to be routed again.
     pub fn next(&self) -> Option<Instant> {
         Instant::earliest([self.waits.next(), self.backoff.next()])
     }
@@ -48,17 +48,17 @@ impl Outbound {
             return Some(bundle);
         }
         let bundle = self.backoff.made()?.pop(now)?;
-        // Its refusals were for lack of room, which is to be tested now.
+        // The bundle was refused for lack of room, which is to be tried now.
         self.waits.forgive(bundle);
         Some(bundle)
     }
-    /// Wakes all offers to consider new bundles.
+    /// Lets all neighbours consider newly arrived bundles.
     pub fn wake_offers(&mut self) {
         if let Some(offers) = self.offers.made() {
             offers.wake_all();
         }
     }
-    /// Removes a bundle that leaves the node.
+    /// Removes a bundle that departs from the side tables.
     pub fn forget(&mut self, bundle: Handle) {
         self.partial_sends.forget(bundle);
         self.waits.forget(bundle);

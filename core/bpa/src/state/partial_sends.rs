@@ -10,7 +10,7 @@ use farlink_book::{Book, Flags, Handle};
 
 #[derive(Debug)]
 struct Cut {
-    /// Bytes that no transmission has taken.
+    /// Payload bytes that no transmission has taken.
     left: Ranges,
     /// Most payload bytes of a fragment.
     piece_max: u64,
@@ -25,7 +25,7 @@ pub(crate) struct PartialSends {
 }
 
 impl PartialSends {
-    /// Bounds the fragments of a bundle to this many payload bytes.
+    /// Lets a bundle leave in fragments of at most this many payload bytes; an earlier, lower bound stays.
     pub fn limit(&mut self, book: &mut Book, bundle: Handle, piece_max: u64) {
         let Some(held) = book.get_mut(bundle) else { return };
         held.flags.set(Flags::ASIDE, true);
@@ -34,9 +34,9 @@ impl PartialSends {
         let cut = self.cuts.entry(bundle).or_insert_with(whole);
         cut.piece_max = cut.piece_max.min(piece_max.max(1));
     }
-    /// Bounds the next fragment to this many payload bytes.
+    /// Lets a bundle leave in fragments, the next of at most this many payload bytes.
     pub fn limit_next(&mut self, book: &mut Book, bundle: Handle, next_max: u64) {
-        // The bundle leaves in fragments from now on, of any length after the next one.
+        // All later fragments may have any length.
         self.limit(book, bundle, u64::MAX);
         if let Some(cut) = self.cuts.get_mut(&bundle) {
             cut.next_max = next_max.max(1);
@@ -46,7 +46,8 @@ impl PartialSends {
     pub fn has(&self, bundle: Handle) -> bool {
         self.cuts.contains_key(&bundle)
     }
-    /// Range of the next fragment, of at most `room` payload bytes; `None`: the bundle leaves whole.
+    /// Payload range of the next fragment, at most `room` bytes; `None` if the bundle leaves whole or nothing of it is
+    /// left.
     pub fn next(&self, bundle: Handle, room: u64) -> Option<Range<u64>> {
         let cut = self.cuts.get(&bundle)?;
         let first = cut.left.first()?;
@@ -54,24 +55,24 @@ impl PartialSends {
         let len = (first.end - first.start).min(cut.piece_max).min(cut.next_max).min(room.max(1));
         Some(first.start..first.start + len)
     }
-    /// Payload bytes still to be sent.
+    /// Payload bytes still to be sent; `None` if the bundle leaves whole.
     pub fn left(&self, bundle: Handle) -> Option<u64> {
         self.cuts.get(&bundle).map(|cut| cut.left.len())
     }
-    /// Removes a range that a transmission takes; returns whether more is left.
+    /// Removes the range that a transmission takes. Returns whether more is left.
     pub fn take(&mut self, bundle: Handle, range: &Range<u64>) -> bool {
         let Some(cut) = self.cuts.get_mut(&bundle) else { return false };
         cut.left.remove(range.clone());
         cut.next_max = u64::MAX;
         !cut.left.is_empty()
     }
-    /// Returns the range of a failed fragment.
+    /// Gives back the range of a failed fragment, to be sent again.
     pub fn give_back(&mut self, bundle: Handle, range: &Range<u64>) {
         if let Some(cut) = self.cuts.get_mut(&bundle) {
             cut.left.insert(range.clone());
         }
     }
-    /// Starts over: all of the bundle is to be sent again.
+    /// Starts over: all of the bundle is to be sent, in fragments as before.
     pub fn begin_anew(&mut self, book: &Book, bundle: Handle) {
         if let (Some(cut), Some(held)) = (self.cuts.get_mut(&bundle), book.get(bundle)) {
             cut.left = Ranges::of(0..held.bundle.payload.len());

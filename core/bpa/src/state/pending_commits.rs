@@ -1,6 +1,6 @@
-//! Answers due once a bundle is durable: verdicts to layers, results to applications.
+//! Answers that are due once a bundle is durable: verdicts to layers, results to applications.
 //!
-//! Owns the retention constraint `Commit`. Entries are found by the bundle's number, as the store uses it.
+//! Owns the retention constraint `Commit`. Entries are found by the bundle's number, which the store's answers name.
 
 use crate::app::RequestId;
 use crate::io::OfferToken;
@@ -12,13 +12,13 @@ use farlink_book::{Book, Handle, RetentionConstraint};
 /// Receiver of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Debt {
-    /// A layer's offer of this bundle.
+    /// A layer that offered this bundle.
     Offer(OfferToken),
-    /// An application's request.
+    /// An application that requested to send it.
     Request(RequestId),
-    /// A layer's offer, of which this is a piece, with the bytes that it promises.
+    /// A layer that offers the bundle of which this one is a piece; the range of its bytes that is then promised.
     Piece(OfferToken, (u64, u64)),
-    /// The pieces of this offer, which go once the whole is durable.
+    /// The pieces of this offer, which are dropped once this whole bundle is durable.
     Pieces(OfferToken),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Debt {
 pub(crate) struct Owed {
     pub bundle: Handle,
     pub debts: Vec<Debt>,
-    /// Refusal of the store while the bundle was being sent; it counts if the transmission fails.
+    /// Refusal by the store while the bundle was being sent; it counts only if the transmission fails.
     pub refused: Option<Refusal>,
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct PendingCommits {
 }
 
 impl PendingCommits {
-    /// Notes that the store was asked to keep a bundle.
+    /// Notes that the store was asked to commit a bundle, and the receiver of the answer.
     pub fn begin(&mut self, book: &mut Book, bundle: Handle, debt: Option<Debt>) {
         // Entries are keyed by the number that the store's answer will contain.
         let Some(number) = book.get(bundle).map(|held| held.number) else { return };
         self.owed.insert(number, Owed { bundle, debts: debt.into_iter().collect(), refused: None });
         book.hold(bundle, RetentionConstraint::Commit);
     }
-    /// Adds a receiver of the same answer. Returns false if the bundle is durable already.
+    /// Adds a receiver of the same answer. Returns false if no commit of the bundle is pending.
     pub fn add(&mut self, number: u64, debt: Debt) -> bool {
         match self.owed.get_mut(&number) {
             Some(owed) => {
@@ -55,7 +55,7 @@ impl PendingCommits {
             None => false,
         }
     }
-    /// Takes the answers due, because the store has answered or its answer no longer matters.
+    /// Takes the answers due, because the store has answered or the bundle departs.
     pub fn settle(&mut self, number: u64) -> Option<Owed> {
         self.owed.remove(&number)
     }
@@ -67,13 +67,14 @@ impl PendingCommits {
     pub fn bundle(&self, number: u64) -> Option<Handle> {
         self.owed.get(&number).map(|owed| owed.bundle)
     }
-    /// Keeps a refusal of the store until the bundle's transmission ends.
+    /// Keeps a refusal by the store until the bundle's transmission ends.
     pub fn refuse(&mut self, number: u64, reason: Refusal) {
         if let Some(owed) = self.owed.get_mut(&number) {
             owed.refused = Some(reason);
         }
     }
-    /// Takes the answers and the refusal after the transmission failed, too.
+    /// Takes the answers and the store's refusal, after the transmission failed as well; `None` if the store did not
+    /// refuse.
     pub fn take_refused(&mut self, number: u64) -> Option<(Owed, Refusal)> {
         let reason = self.owed.get(&number)?.refused?;
         Some((self.owed.remove(&number)?, reason))

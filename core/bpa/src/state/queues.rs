@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 use farlink_base::{Instant, LinkId, Priority, TimerKey};
 use farlink_book::{Book, Handle, Held, NextHop, RetentionConstraint};
 
-/// Places examined to reinsert a bundle that comes back.
+/// Most places examined to put a bundle that comes back in its former order.
 const BACK_SCAN: usize = 64;
 
 /// Order of lists in a link's queue: most urgent first, then earliest contact.
@@ -20,16 +20,16 @@ struct ListKey {
     until: Instant,
 }
 
-/// A bundle's place in a list.
+/// A bundle's place in one list.
 #[derive(Debug)]
 struct QueueEntry {
     bundle: Handle,
     list: u32,
     prev: u32,
     next: u32,
-    /// Next place of the same bundle.
+    /// Next place of the same bundle in another list.
     sibling: u32,
-    /// Whether a copy leaves and the bundle stays.
+    /// Whether a copy leaves and the bundle stays here.
     copy: bool,
 }
 
@@ -40,7 +40,7 @@ struct List {
     first: u32,
     last: u32,
     timer: Option<TimerKey>,
-    /// Whether the list was released.
+    /// Whether the list was released, so that its bundles are routed again.
     loose: bool,
     bundles: u64,
     bytes: u64,
@@ -60,7 +60,7 @@ impl LinkQueue {
     }
 }
 
-/// Identifies a list, for its timer.
+/// Identifies a list for its timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ListId(u32);
 
@@ -69,11 +69,11 @@ pub(crate) struct ListId(u32);
 pub(crate) struct Taken {
     /// Handle of the bundle.
     pub bundle: Handle,
-    /// Whether a copy leaves and the bundle stays.
+    /// Whether a copy leaves and the bundle stays here.
     pub copy: bool,
     /// Link of the queue.
     pub link: LinkId,
-    /// Timer of the list, no longer needed.
+    /// Timer of the emptied list, which is no longer needed.
     pub timer: Option<TimerKey>,
 }
 
@@ -91,11 +91,11 @@ impl Queues {
     pub const fn new() -> Self {
         Queues { legs: Slab::new(), lists: Slab::new(), links: BTreeMap::new(), loose: VecDeque::new() }
     }
-    /// Bundles and bytes queued for a link.
+    /// Number and bytes of bundles queued for a link.
     pub fn of(&self, link: LinkId) -> (u64, u64) {
         self.links.get(&link).map_or((0, 0), |queue| (queue.bundles, queue.bytes))
     }
-    /// Adds a bundle to a link's queue. Returns the list if it is new: it needs a timer at `leg.until`.
+    /// Adds a bundle to a link's queue. Returns the list if it is new; it then needs a timer at `leg.until`.
     pub fn put(&mut self, book: &mut Book, bundle: Handle, leg: NextHop, copy: bool) -> Option<ListId> {
         let held = book.get(bundle)?;
         let (size, sibling) = (held.size(), held.leg);
@@ -132,7 +132,7 @@ impl Queues {
         book.hold(bundle, RetentionConstraint::Queue);
         begun
     }
-    /// Links a place at the end of its list; near the front if the bundle is older than those there.
+    /// Links a place into its list: at the end, or further ahead if the bundle is older than the last one.
     fn thread(&mut self, list: u32, at: u32, bundle: Handle, book: &Book) {
         let number = |handle: Handle| book.get(handle).map_or(u64::MAX, |held| held.number);
         let Some((first, last)) = self.lists.get(list).map(|l| (l.first, l.last)) else { return };
@@ -152,7 +152,7 @@ impl Queues {
         }
         self.join(list, prev, next, at, at);
     }
-    /// Makes `after` follow `prev`, and `before` precede `next`.
+    /// Links neighbours in a list: `after` follows `prev`, and `before` precedes `next`.
     fn join(&mut self, list: u32, prev: u32, next: u32, after: u32, before: u32) {
         match self.legs.get_mut(prev) {
             Some(entry) => entry.next = after,
@@ -176,7 +176,7 @@ impl Queues {
             list.timer = Some(timer);
         }
     }
-    /// First bundle of a link's queue, most urgent first, that `fits`; at most `look` are examined.
+    /// Place of the first bundle of a link's queue, most urgent first, that `fits`; at most `look` places are examined.
     pub fn first(&self, link: LinkId, book: &Book, look: usize, fits: impl Fn(&Held, bool) -> bool) -> Option<u32> {
         let queue = self.links.get(&link)?;
         let mut left = look;
@@ -195,7 +195,7 @@ impl Queues {
         }
         None
     }
-    /// Removes a place from its queue.
+    /// Removes a place from its list.
     pub fn take(&mut self, book: &mut Book, leg: u32) -> Option<Taken> {
         let entry = self.legs.remove(leg)?;
         self.join(entry.list, entry.prev, entry.next, entry.next, entry.prev);
@@ -206,7 +206,7 @@ impl Queues {
         list.bytes -= size;
         let (link, loose, empty, key) = (list.link, list.loose, list.first == NIL, list.key);
         let mut timer = None;
-        // A released list was subtracted from its link's sums already.
+        // A released list was subtracted from its link's sums before.
         if !loose {
             if let Some(queue) = self.links.get_mut(&link) {
                 queue.bundles -= 1;
@@ -220,7 +220,7 @@ impl Queues {
         }
         Some(Taken { bundle: entry.bundle, copy: entry.copy, link, timer })
     }
-    /// Removes a place from its bundle's chain.
+    /// Removes a place from the chain of its bundle's places.
     fn unchain(&mut self, book: &mut Book, entry: &QueueEntry, leg: u32) {
         let Some(held) = book.get_mut(entry.bundle) else { return };
         if held.leg == leg {
@@ -240,12 +240,13 @@ impl Queues {
             let _ = book.release(entry.bundle, RetentionConstraint::Queue);
         }
     }
-    /// Removes one place of a bundle from any queue; call until none is left.
+    /// Removes one place of a bundle from its list; call until it returns `None`.
     pub fn take_of(&mut self, book: &mut Book, bundle: Handle) -> Option<Taken> {
         let leg = book.get(bundle)?.leg;
         if leg == NIL { None } else { self.take(book, leg) }
     }
-    /// Link that a bundle is queued for, and the begin of its contact.
+    /// Link that a bundle is queued for, and the earliest time of departure there; `None` if it is in no queue or its
+    /// list was released.
     pub fn leg_of(&self, held: &Held) -> Option<(LinkId, Instant)> {
         // A released list belongs to no contact any more.
         let list = self.legs.get(held.leg)?.list;
@@ -261,7 +262,7 @@ impl Queues {
         }
         self.loose.push_back(list.0);
     }
-    /// Releases all lists of a link; their timers are no longer needed.
+    /// Releases all lists of a link. Returns their timers, which are no longer needed.
     pub fn let_link_go(&mut self, link: LinkId) -> alloc::vec::Vec<TimerKey> {
         let Some(queue) = self.links.remove(&link) else { return alloc::vec::Vec::new() };
         let mut timers = alloc::vec::Vec::new();
@@ -275,7 +276,7 @@ impl Queues {
         }
         timers
     }
-    /// Takes one bundle from the released lists.
+    /// Takes one bundle from a released list.
     pub fn take_loose(&mut self, book: &mut Book) -> Option<Taken> {
         while let Some(list) = self.loose.front().copied() {
             let first = self.lists.get(list).map_or(NIL, |l| l.first);
@@ -288,11 +289,11 @@ impl Queues {
         }
         None
     }
-    /// Whether released lists wait to be routed again.
+    /// Whether bundles of released lists wait to be routed again.
     pub(super) fn has_loose(&self) -> bool {
         !self.loose.is_empty()
     }
-    /// Number of a bundle's places.
+    /// Number of a bundle's places in lists.
     #[cfg(feature = "audit")]
     pub fn legs_of(&self, held: &Held) -> usize {
         core::iter::successors(self.legs.get(held.leg), |leg| self.legs.get(leg.sibling)).count()

@@ -1,8 +1,8 @@
-//! Operator quotas of the store for some sources and some neighbours: a full node refuses those that filled it and goes
-//! on accepting bundles from others.
+//! Operator quotas of the store for some sources and some neighbours: a full node refuses bundles of those that filled
+//! it and goes on accepting bundles of others.
 //!
-//! Bundles are summed by source and by previous node, and each quota is the sum of its parties: new quotas take effect
-//! without a walk over held bundles.
+//! Bundles are summed by source and by previous node, and each quota is the sum over the parties it applies to, so new
+//! quotas take effect without a walk over held bundles.
 //!
 //! Bundles that no link vouches for ([`Flags::STRANGE`]) may name any source or neighbour. Each quota bounds them
 //! separately, so that they take no room from the parties they name.
@@ -15,13 +15,13 @@ use alloc::vec::Vec;
 use farlink_base::{EndpointId, NodeId, PeerId, Refusal};
 use farlink_book::{Flags, Held};
 
-/// Bound on the bundles of some sources, or from some neighbours, together. A quota applies to one of the two, so that
-/// each bundle counts once.
+/// Bound on the bundles of some sources together, or of those from some neighbours together. A quota applies either to
+/// sources or to neighbours, so that it counts each bundle once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
     /// Patterns of the node IDs of sources.
     pub sources: Vec<String>,
-    /// Patterns of the node IDs of neighbours; used only without patterns of sources.
+    /// Patterns of the node IDs of neighbours; ignored if there are patterns of sources.
     pub neighbours: Vec<String>,
     /// Most bytes held.
     pub bytes: u64,
@@ -31,7 +31,6 @@ pub struct Quota {
 
 impl Quota {
     fn is_about(&self, name: &EndpointId, source: bool) -> bool {
-        // Without patterns of sources the quota is one of neighbours.
         match self.sources.is_empty() {
             false => source && matches_any(&self.sources, name),
             true => !source && matches_any(&self.neighbours, name),
@@ -39,7 +38,7 @@ impl Quota {
     }
 }
 
-/// Amount of a source, of a neighbour, or under a quota.
+/// Number and bytes of the bundles of a source, from a neighbour, or under a quota.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct QuotaSum {
     bundles: u64,
@@ -92,7 +91,7 @@ impl Sums {
 struct Party {
     name: EndpointId,
     sums: Sums,
-    /// Quotas that apply to it.
+    /// Indexes of the quotas that apply to the party.
     of: Vec<u16>,
 }
 
@@ -109,11 +108,11 @@ pub(crate) struct Quotas {
     accounts: Vec<QuotaAccount>,
     sources: BTreeMap<NodeId, Party>,
     neighbours: BTreeMap<PeerId, Party>,
-    /// Whether bundles are counted: from the first quotas on.
+    /// Whether bundles are counted: from the first time quotas are set.
     counting: bool,
 }
 
-/// Quotas that apply to a node, as a source or as a neighbour.
+/// Indexes of the quotas that apply to a node, as a source or as a neighbour.
 fn about(accounts: &[QuotaAccount], name: &EndpointId, source: bool) -> Vec<u16> {
     let fits = |account: &QuotaAccount| account.quota.is_about(name, source);
     accounts.iter().enumerate().filter(|(_, account)| fits(account)).map(|(at, _)| at as u16).collect()
@@ -126,8 +125,8 @@ impl Quotas {
     pub fn counts(&self) -> bool {
         self.counting
     }
-    /// Replaces all quotas and their counts of refusals. Returns true if held bundles must now be counted, by
-    /// [`Quotas::come`].
+    /// Replaces all quotas; their counts of refusals start at zero. Returns true if counting begins, so that the caller
+    /// must count held bundles with [`Quotas::come`].
     pub fn set(&mut self, quotas: Vec<Quota>) -> bool {
         self.accounts = quotas
             .into_iter()
@@ -188,7 +187,7 @@ impl Quotas {
             self.accounts[usize::from(at)].sums.of_mut(held).come(held.size());
         }
     }
-    /// Uncounts a bundle that leaves.
+    /// Uncounts a bundle that departs.
     pub fn go(&mut self, held: &Held) {
         if !self.counting {
             return;
@@ -213,10 +212,10 @@ impl Quotas {
         }
         all.into_iter().for_each(|at| accounts[usize::from(at)].sums.of_mut(held).go(held.size()));
     }
-    /// Checks that a new bundle fits every quota that applies; the first that refuses it counts the refusal.
+    /// Checks that a new bundle fits every quota that applies. The first quota that has no room counts the refusal.
     ///
     /// # Errors
-    /// If a quota has no room now, or never will.
+    /// `NoResources` if a quota has no room now, `TooLarge` if it never will.
     pub fn admit(&mut self, new: &Held, previous_node: &EndpointId) -> Result<(), Refusal> {
         if self.accounts.is_empty() {
             return Ok(());
@@ -242,12 +241,12 @@ impl Quotas {
         }
         Ok(())
     }
-    /// Copy of the quotas with empty sums.
+    /// Empty tables that count like these, but have no quotas.
     #[cfg(feature = "audit")]
     pub(super) fn as_before(&self) -> Quotas {
         Quotas { counting: self.counting, ..Quotas::default() }
     }
-    /// Checks the sums of all parties and quotas against other tables.
+    /// Checks the sums of all parties and quotas against tables counted anew.
     ///
     /// # Panics
     /// If they do not agree.
@@ -266,7 +265,8 @@ impl Quotas {
             assert_eq!(account.sums, all, "quota {at}");
         }
     }
-    /// Whether every quota that applies has room for a new bundle beside this many further bundles and bytes.
+    /// Whether every quota that applies has room for a new bundle if this many bundles and bytes are counted in
+    /// addition.
     pub fn has_room(
         &self,
         new: &Held,

@@ -1,12 +1,12 @@
-//! Sets of byte positions, stored as ranges.
+//! Sets of numbers, such as positions of bytes, stored as ranges.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
-/// Disjoint ranges that do not touch.
+/// A set of numbers: disjoint ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Ranges {
-    /// Start to end of each range.
+    /// End of each range, exclusive, by its start.
     ranges: BTreeMap<u64, u64>,
 }
 
@@ -16,7 +16,7 @@ impl Ranges {
         ranges.insert(range);
         ranges
     }
-    /// Number of positions in it.
+    /// Count of the numbers in the set.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|(start, end)| end - start).sum()
     }
@@ -26,7 +26,7 @@ impl Ranges {
     pub fn first(&self) -> Option<Range<u64>> {
         self.ranges.first_key_value().map(|(start, end)| *start..*end)
     }
-    /// All ranges, start and end, in order.
+    /// Start and end (exclusive) of all ranges, in order.
     pub fn all(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().map(|(start, end)| (*start, *end))
     }
@@ -45,7 +45,7 @@ impl Ranges {
         }
         self.ranges.insert(start, end);
     }
-    /// Removes a range of positions.
+    /// Removes all numbers of a range.
     pub fn remove(&mut self, range: Range<u64>) {
         let Range { start, end } = range;
         if start >= end {
@@ -64,7 +64,7 @@ impl Ranges {
             }
         }
     }
-    /// Whether it contains a whole range.
+    /// Whether the set contains every number of a range.
     pub fn covers(&self, range: &Range<u64>) -> bool {
         range.is_empty() || self.ranges.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
     }

@@ -1,5 +1,5 @@
-//! Bounded memories of identities: delivered bundles, bundles that policies banned, and reported deletions on arrival.
-//! Each has a bound of its own, so that no kind evicts another.
+//! Bounded memories of bundle identities: of delivered bundles, of bundles that policies banned, and of bundles deleted
+//! on arrival with a report. Each has a bound of its own, so that no kind evicts another.
 
 use crate::state::loops::Loops;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -8,15 +8,16 @@ use farlink_base::{Empty, Lazy};
 
 /// Most identities remembered as reported: senders try again within minutes.
 const REPORTED_MAX: usize = 8192;
-/// Identities per page of the order: pages are added singly, so that growth copies nothing.
+/// Identities per page of the order; adding a page copies none of the others.
 const PAGE: usize = 512;
 
 /// The newest identities; the oldest are forgotten first.
 #[derive(Debug)]
 struct Newest {
-    /// A value for each identity.
+    /// Value remembered with each identity.
     known: BTreeMap<u128, u64>,
-    /// Identities, oldest first; all pages but the last are full, and the first `gone` entries are forgotten.
+    /// Identities, oldest first. All pages but the last are full; the first `gone` entries of the first page are
+    /// forgotten.
     order: VecDeque<Vec<u128>>,
     gone: usize,
     capacity: usize,
@@ -80,13 +81,13 @@ impl Empty for Kinds {
 /// Record of a delivered bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Delivered {
-    /// Content number ([`Agent::content`](crate::Agent)) without its lowest bit; 0 if unknown.
+    /// Content number (see [`Agent::content`](crate::Agent)) without its lowest bit; 0 if unknown.
     pub content: u64,
     /// Whether any link vouched for it.
     pub vouched: bool,
 }
 impl Delivered {
-    /// Content number of a delivery whose content is unknown.
+    /// Number kept for a delivery whose content is unknown.
     const UNKNOWN: u64 = 2;
 
     fn of(kept: u64) -> Self {
@@ -94,7 +95,7 @@ impl Delivered {
         let known = if content == Delivered::UNKNOWN { 0 } else { content };
         Delivered { content: known, vouched: kept & 1 != 0 || kept == 0 }
     }
-    /// The record as one number; 0 stands for records older than content numbers.
+    /// The record as one number. The number 0 stands for records of versions without content numbers.
     pub fn kept(self) -> u64 {
         let content = if self.content == 0 { Delivered::UNKNOWN } else { self.content & !1 };
         content | u64::from(self.vouched)
@@ -110,7 +111,7 @@ impl Remembered {
     pub fn new(capacity: usize) -> Self {
         Remembered(Lazy::new(capacity))
     }
-    /// Record of a delivery under this identity.
+    /// Record of the delivery of a bundle with this identity, if it is remembered.
     pub fn delivered(&self, id: u128) -> Option<Delivered> {
         self.0.delivered.known.get(&id).map(|kept| Delivered::of(*kept))
     }
@@ -122,7 +123,7 @@ impl Remembered {
     pub fn loops(&mut self) -> &mut Loops {
         &mut self.0.loops
     }
-    /// Recently forwarded bundles, unless nothing was ever remembered.
+    /// Recently forwarded bundles; `None` if nothing was ever remembered.
     pub fn loops_met(&mut self) -> Option<&mut Loops> {
         self.0.made().map(|kinds| &mut kinds.loops)
     }

@@ -1,5 +1,5 @@
-//! Walks over waiting bundles to route them again: all of them, or those for one node. They proceed in small steps;
-//! requests during a full walk are met by one more.
+//! Walks over bundles to route the waiting ones again: over all bundles, or over those for one node. They proceed one
+//! bundle at a time. Requests that come during a walk over all bundles lead to one more walk.
 
 use alloc::collections::VecDeque;
 use farlink_base::NodeId;
@@ -10,7 +10,7 @@ use farlink_book::{Book, CursorId, Handle};
 pub(crate) struct RerouteScan {
     all: Option<CursorId>,
     again: bool,
-    /// Destinations, and the bundle reached for each.
+    /// Destinations of the walks over bundles for one node, and the bundle last visited in each.
     towards: VecDeque<(NodeId, Option<Handle>)>,
 }
 
@@ -32,10 +32,11 @@ impl RerouteScan {
     pub fn is_idle(&self) -> bool {
         self.all.is_none() && self.towards.is_empty()
     }
-    /// Next bundle to route. `None` also ends one walk: see [`RerouteScan::is_idle`].
+    /// Next bundle to route. `None` ends one walk; others may go on ([`RerouteScan::is_idle`]).
     pub fn next(&mut self, book: &mut Book) -> Option<Handle> {
         if let Some((node, at)) = self.towards.front_mut() {
-            // If the bundle reached has left, the walk starts over: those before it have left too, or found a route.
+            // If the bundle last visited has left, the walk starts over: those before it have left too, or found a
+            // route.
             let next = match at.filter(|at| book.get(*at).is_some()) {
                 Some(at) => book.next_to(at),
                 None => book.to(*node).next().map(farlink_book::Held::handle),

@@ -9,7 +9,8 @@ use farlink_book::Held;
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     made: BTreeMap<OfferToken, Promise>,
-    /// Sum of all reservations, modulo 2^64, and how often it passed that. A `u128` would align the whole agent to 16.
+    /// Sum of all reservations modulo 2^64; `carries` counts how often it passed that. A `u128` would align the whole
+    /// agent to 16 bytes.
     bytes: u64,
     carries: u32,
 }
@@ -17,12 +18,12 @@ pub(crate) struct Reservations {
 #[derive(Debug)]
 struct Promise {
     bytes: u64,
-    /// The arriving bundle as charged to shares.
+    /// The arriving bundle, if it is charged to shares.
     counted: Option<Box<Held>>,
 }
 
 impl Reservations {
-    /// Reserves room for an arrival; an earlier reservation of it must have ended.
+    /// Reserves room for an arrival that has no reservation.
     pub fn make(&mut self, token: OfferToken, bytes: u64, counted: Option<Box<Held>>) {
         debug_assert!(!self.made.contains_key(&token), "what was promised before has ended");
         // Heads may claim lengths whose sum exceeds 64 bits.
@@ -30,14 +31,14 @@ impl Reservations {
         (self.bytes, self.carries) = (sum, self.carries + u32::from(carry));
         self.made.insert(token, Promise { bytes, counted });
     }
-    /// Ends a reservation; returns the bundle charged to shares for it.
+    /// Ends a reservation. Returns the bundle that was charged to shares for it, if any.
     pub fn end(&mut self, token: OfferToken) -> Option<Box<Held>> {
         let ended = self.made.remove(&token)?;
         let (sum, borrow) = self.bytes.overflowing_sub(ended.bytes);
         (self.bytes, self.carries) = (sum, self.carries - u32::from(borrow));
         ended.counted
     }
-    /// Bundle charged to shares for one arrival.
+    /// Bundle that is charged to shares for one arrival, if any.
     pub fn of(&self, token: OfferToken) -> Option<&Held> {
         self.made.get(&token)?.counted.as_deref()
     }
@@ -45,7 +46,7 @@ impl Reservations {
     pub fn counted(&self) -> impl Iterator<Item = &Held> {
         self.made.values().filter_map(|promise| promise.counted.as_deref())
     }
-    /// Sum of all reservations, bytes.
+    /// Sum of all reservations, bytes; at most `u64::MAX`.
     pub fn bytes(&self) -> u64 {
         if self.carries == 0 { self.bytes } else { u64::MAX }
     }

@@ -1,9 +1,9 @@
-//! Numbered places on pages: growth never moves the others, so no call takes long.
+//! Values in numbered places on pages: a new page moves no values, so no call takes long.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Index that refers to no place.
+/// Number that refers to no place.
 pub(crate) const NIL: u32 = u32::MAX;
 const PAGE: usize = 16;
 

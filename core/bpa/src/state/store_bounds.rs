@@ -11,6 +11,6 @@ pub(crate) struct StoreBounds {
     pub memory: Memory,
     pub fair_share: Lazy<FairShare>,
     pub reservations: Reservations,
-    /// Size of the bundle that others are being evicted for.
+    /// Size of the new bundle for which others are being evicted; 0 otherwise.
     pub newcomer: u64,
 }

@@ -1,7 +1,7 @@
-//! Transmissions in progress: bundle, link, range and labels of each.
+//! Transmissions in progress: the bundle, link, range and labels of each.
 //!
-//! Owns the retention constraint `Send`. A transmission's number begins with its bundle's slot, so that those of one
-//! bundle are adjacent.
+//! Owns the retention constraint `Send`. A transmission's number begins with the slot of its bundle, so that all
+//! transmissions of one bundle are adjacent.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -12,21 +12,21 @@ use farlink_book::{Book, Handle, RetentionConstraint};
 /// One transmission in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sending {
-    /// The bundle; it may have left meanwhile.
+    /// The bundle, which may have departed meanwhile.
     pub bundle: Handle,
-    /// Link it uses.
+    /// Link over which the bundle leaves.
     pub link: LinkId,
-    /// Neighbour that receives it.
+    /// Neighbour that receives the bundle.
     pub peer: PeerId,
     /// Range of the payload; `None`: all of it.
     pub range: Option<Range<u64>>,
-    /// Bytes that leave around that range.
+    /// Bytes that leave besides the payload or its range.
     pub around: u64,
-    /// Labels that travel with it.
+    /// Labels that count as given away with the bundle.
     pub gave: [u32; 2],
     /// Whether a copy stays here.
     pub keep: bool,
-    /// Whether confirmation means that the neighbour has the bundle for good.
+    /// Whether a confirmation proves that the neighbour has the bundle.
     pub reliable: bool,
 }
 
@@ -61,7 +61,7 @@ impl Transmissions {
         book.hold(bundle, RetentionConstraint::Send);
         SendId(id)
     }
-    /// Ends a transmission; `true` if it was the bundle's last and no other constraint holds the bundle.
+    /// Ends a transmission. The flag is true if it was the bundle's last and no other constraint holds the bundle.
     pub fn end(&mut self, book: &mut Book, id: SendId) -> Option<(Sending, bool)> {
         let sending = self.under_way.remove(&id.0)?;
         // A saturated counter is no longer exact: the table itself decides.
@@ -82,7 +82,7 @@ impl Transmissions {
     pub fn get(&self, id: SendId) -> Option<&Sending> {
         self.under_way.get(&id.0)
     }
-    /// Reduces the range that is sent again if the transmission fails.
+    /// Replaces the range that is sent again if the transmission fails.
     pub fn narrow(&mut self, id: SendId, range: Range<u64>) {
         if let Some(sending) = self.under_way.get_mut(&id.0) {
             sending.range = Some(range);

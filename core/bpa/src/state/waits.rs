@@ -1,5 +1,5 @@
-//! Bundles that are routed again at a set time: back-off after a refusal or an unreadable record, or a router's `Wait`.
-//! Also recent refusals by neighbours.
+//! Bundles that are routed again at a set time: after the backoff of a refusal or an unreadable record, after a delay
+//! because they came back, or when a router's `Wait` ends. Also recent refusals by neighbours.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -11,11 +11,11 @@ use farlink_book::{Book, Flags, Handle};
 /// Reason why a neighbour counts as having refused a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turned {
-    /// It refused the bundle explicitly.
+    /// The neighbour refused the bundle explicitly.
     Away(Refusal),
-    /// Several sessions ended without an answer.
+    /// Several transmissions failed without an answer.
     Silent,
-    /// It sent the bundle back.
+    /// The neighbour sent the bundle back.
     Back,
 }
 impl fmt::Display for Turned {
@@ -29,7 +29,7 @@ impl fmt::Display for Turned {
     }
 }
 
-/// A neighbour's refusal, its reason, and the number of times the neighbour had come up by then.
+/// A neighbour's refusal: the reason, and the number of times that the neighbour had come up by then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Refused {
     peer: PeerId,
@@ -43,14 +43,14 @@ pub(crate) struct Waits {
     due: BTreeSet<(Instant, Handle)>,
     at: BTreeMap<Handle, Instant>,
     refused: BTreeMap<Handle, Vec<Refused>>,
-    /// Returned bundles: end of the delay, number of returns, and whether only unauthenticated neighbours returned
-    /// them.
+    /// Bundles that came back: end of the delay, number of returns, and whether only unauthenticated neighbours
+    /// returned them.
     back: BTreeMap<Handle, (Instant, u8, bool)>,
-    /// Bundles reported as too long for their link.
+    /// Bundles that were reported as too long for their link.
     unfit: BTreeSet<Handle>,
 }
 
-/// Refusals remembered for one bundle; the oldest is dropped.
+/// Most refusals remembered for one bundle; beyond that the oldest is dropped.
 const REFUSED_MAX: usize = 32;
 
 /// Wait after the n-th successive failure: 1 s, 2 s, ... 64 s.
@@ -60,10 +60,10 @@ pub(crate) fn back_off(failures: u8) -> Duration {
 }
 
 impl Waits {
-    /// Routes a bundle again at this time; an earlier agreed time stays.
+    /// Schedules a bundle to be routed again at this time, unless it is scheduled for an earlier time.
     pub fn until(&mut self, book: &mut Book, bundle: Handle, at: Instant) {
         let before = self.at.get(&bundle).copied();
-        // An endless wait needs no entry: only events end it.
+        // A wait without end needs no entry: only events end it.
         if at == Instant::MAX || before.is_some_and(|before| before <= at) {
             return;
         }
@@ -83,7 +83,7 @@ impl Waits {
     pub fn due(&self, bundle: Handle) -> Option<Instant> {
         self.at.get(&bundle).copied()
     }
-    /// Takes a due bundle. Its refusals are forgotten, since it waited for their end.
+    /// Takes a bundle whose time has come. Its refusals are forgotten, since it waited for their end.
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         let (at, bundle) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, bundle));
@@ -104,7 +104,7 @@ impl Waits {
             held.flags.set(Flags::ASIDE, true);
         }
     }
-    /// Delays a bundle that came back. `strange`: no link vouches for the return.
+    /// Delays a bundle that came back until this time. `strange`: no link vouches for the return.
     pub fn hold_back(&mut self, book: &mut Book, bundle: Handle, until: Instant, returns: u8, strange: bool) {
         self.back.insert(bundle, (until, returns, strange));
         self.until(book, bundle, until);
@@ -113,7 +113,8 @@ impl Waits {
     pub fn held_back(&self, bundle: Handle, now: Instant) -> Option<(Instant, u8)> {
         self.back.get(&bundle).filter(|(until, ..)| *until > now).map(|(until, returns, _)| (*until, *returns))
     }
-    /// Releases a bundle that only unauthenticated neighbours returned; true if it was held back.
+    /// Ends the delay of a bundle that only unauthenticated neighbours returned. Returns whether it was delayed for
+    /// that.
     pub fn ignore_strangers(&mut self, bundle: Handle) -> bool {
         let strange = self.back.get(&bundle).is_some_and(|(.., strange)| *strange);
         strange && self.back.remove(&bundle).is_some()
@@ -124,11 +125,11 @@ impl Waits {
         let refused = self.refused.get(&bundle).map_or(&[][..], Vec::as_slice);
         refused.iter().filter(|r| ups(r.peer) == r.ups).map(|r| r.peer).collect()
     }
-    /// Reason for a neighbour's refusal.
+    /// Reason for which a neighbour refused a bundle; `None` if no refusal is remembered.
     pub fn why(&self, bundle: Handle, peer: PeerId) -> Option<Turned> {
         self.refused.get(&bundle)?.iter().find(|refused| refused.peer == peer).map(|refused| refused.why)
     }
-    /// Oldest remembered refusal, even if outdated.
+    /// Neighbour whose refusal is the oldest remembered, even if it has come up again since.
     pub fn first_refusal(&self, bundle: Handle) -> Option<PeerId> {
         self.refused.get(&bundle)?.first().map(|r| r.peer)
     }
@@ -136,7 +137,7 @@ impl Waits {
     pub fn forgive(&mut self, bundle: Handle) {
         self.refused.remove(&bundle);
     }
-    /// Notes that a bundle exceeds the MTU of its only link; returns whether this is new.
+    /// Notes that a bundle exceeds the MTU of its only link. Returns whether this was not noted before.
     pub fn note_unfit(&mut self, book: &mut Book, bundle: Handle) -> bool {
         if let Some(held) = book.get_mut(bundle) {
             held.flags.set(Flags::ASIDE, true);
@@ -147,13 +148,13 @@ impl Waits {
     pub fn is_unfit(&self, bundle: Handle) -> bool {
         self.unfit.contains(&bundle)
     }
-    /// Ends a bundle's wait; refusals stay remembered.
+    /// Cancels the time at which a bundle is routed again; its refusals stay remembered.
     pub fn cancel(&mut self, bundle: Handle) {
         if let Some(at) = self.at.remove(&bundle) {
             self.due.remove(&(at, bundle));
         }
     }
-    /// Entries of all tables.
+    /// Number of entries in all tables.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         assert_eq!(self.due.len(), self.at.len(), "each waits once");

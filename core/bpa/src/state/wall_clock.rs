@@ -1,10 +1,10 @@
 //! Wall time, as far as it is trusted.
 //!
-//! The last run ended before now, and no longer ago than the node may be down. A clock that contradicts this in either
-//! direction is doubted: it lost its time, started without one (1970), or is ahead. Lifetimes then run on bundle ages,
-//! new bundles have no creation time (RFC 9171 4.2.7), and downtime counts as zero, while the noted operating time
-//! counts. Keeping a bundle too long costs time; deleting it too early loses it. The clock is trusted again once it is
-//! corrected, once it passes the time of an earlier run that was fast, or once the operator confirms it.
+//! The last run ended before now, and no longer ago than the node may be down. A clock that contradicts this is
+//! doubted: it lost its time or started without one (1970), or is ahead. Then lifetimes run on bundle ages, new bundles
+//! have no creation time (RFC 9171 4.2.7), and downtime counts as zero, though operating time that was noted counts.
+//! Keeping a bundle too long costs time; deleting it too early loses it. The clock is trusted again once it is
+//! corrected, once it passes the time noted by an earlier run with a fast clock, or once the operator confirms it.
 
 use farlink_base::{Clock, DtnTime, Instant};
 
@@ -15,7 +15,8 @@ pub(crate) const DOWNTIME_MAX: core::time::Duration = core::time::Duration::from
 #[derive(Debug)]
 pub(crate) struct WallClock {
     clock: Clock,
-    /// Latest known time of an earlier run, 0 if unknown, and the instant it became known.
+    /// Latest time that an earlier run is known to have reached, 0 if unknown, and the instant at which this became
+    /// known.
     newest: (DtnTime, Instant),
     /// Longest downtime trusted, s.
     down_max_s: u32,
@@ -23,7 +24,7 @@ pub(crate) struct WallClock {
     confirmed: bool,
     /// Whether doubt was already reported.
     doubted: bool,
-    /// Operating time of all earlier runs as far as noted, less this run's clock, ms.
+    /// Operating time before the zero of this process's clock, as far as noted, ms.
     ran_before_ms: i64,
 }
 
@@ -38,15 +39,15 @@ impl WallClock {
         ran_before_ms: 0,
     };
 
-    /// The clock as it was read, trusted or not: contact plans follow it.
+    /// The clock as last read, trusted or not: contact plans follow it.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
-    /// Wall time at an instant; `None` without a trusted time.
+    /// Wall time at an instant; `None` without a trusted clock.
     pub fn utc_at(&self, now: Instant) -> Option<DtnTime> {
         if self.off_ms(now).is_some() { None } else { self.clock.utc_at(now) }
     }
-    /// Takes a reading of the clock; returns the step in ms.
+    /// Takes a reading of the clock. Returns the step from the former reading, ms; 0 if one of them has no time.
     pub fn set(&mut self, clock: Clock) -> i64 {
         let step_ms = match (self.clock.utc_at(clock.at), clock.utc) {
             (Some(expected), Some(utc)) => utc.0 as i64 - expected.0 as i64,
@@ -57,7 +58,7 @@ impl WallClock {
         self.clock = clock;
         step_ms
     }
-    /// Notes the end of an earlier run and the longest downtime.
+    /// Notes the end of the last run, if known, and the longest plausible downtime.
     pub fn ran(&mut self, now: Instant, last: Option<DtnTime>, down_max_ms: u64) {
         self.down_max_s = u32::try_from(down_max_ms / 1000).unwrap_or(u32::MAX);
         if let Some(last) = last {
@@ -69,15 +70,17 @@ impl WallClock {
             self.newest = (time, now);
         }
     }
-    /// Sets the operating time at `now`, ms: that of earlier runs, plus the downtime if the machine did not reboot.
+    /// Sets the operating time at `now`, ms: that of earlier runs, plus the downtime if the machine kept running
+    /// meanwhile.
     pub fn ran_before(&mut self, now: Instant, ran_ms: u64) {
         self.ran_before_ms = (ran_ms.min(i64::MAX as u64) as i64).saturating_sub(millis(now) as i64);
     }
-    /// Operating time of the node, ms.
+    /// Operating time of all runs, ms.
     pub fn ran_ms(&self, now: Instant) -> u64 {
         millis(now).saturating_add_signed(self.ran_before_ms)
     }
-    /// Time since an earlier run stored a bundle at this operating time, as far as known, ms.
+    /// Operating time since an earlier run stored a bundle at `ran_ms`, as far as known, ms. A bundle stored later than
+    /// the noted operating time corrects that.
     pub fn found_ran(&mut self, now: Instant, ran_ms: u64) -> u64 {
         let since_ms = self.ran_ms(now).saturating_sub(ran_ms);
         if since_ms == 0 {
@@ -85,17 +88,17 @@ impl WallClock {
         }
         since_ms
     }
-    /// Confirms the clock on behalf of the operator.
+    /// Trusts the clock from now on, on behalf of the operator.
     pub fn confirm(&mut self) {
         (self.confirmed, self.doubted) = (true, false);
     }
-    /// Notes the time at which an earlier run stored a bundle; returns the time since, ms, or 0 without a trusted
+    /// Notes the wall time at which an earlier run stored a bundle. Returns the time since, ms; 0 without a trusted
     /// clock.
     pub fn found(&mut self, now: Instant, stored_at: DtnTime) -> u64 {
         self.know(now, stored_at);
         self.utc_at(now).map_or(0, |utc| utc.saturating_since_ms(stored_at))
     }
-    /// Checks the clock against earlier runs; returns its deviation in ms when doubt begins.
+    /// Checks the clock against earlier runs. Returns its deviation in ms when doubt begins, and `None` otherwise.
     pub fn judge(&mut self, now: Instant) -> Option<i64> {
         let before = self.doubted;
         let off_ms = self.off_ms(now);
@@ -112,7 +115,7 @@ impl WallClock {
         if self.confirmed {
             return None;
         }
-        // The run itself adds to the time that may have passed since.
+        // This run adds to the time that may have passed since.
         let most = (u64::from(self.down_max_s) * 1000)
             .saturating_add(now.since(found).as_millis() as u64)
             .min(i64::MAX as u64) as i64;

@@ -1,5 +1,5 @@
-//! Exit of a tunnel (draft-ietf-dtn-bibect): the inner bundle is taken in like one from a neighbour. The outer one
-//! stays until that is decided, so that an accepted bundle survives a crash of this node.
+//! Exit of a tunnel (draft-ietf-dtn-bibect): the inner bundle is taken in like one from a neighbour. The outer bundle
+//! stays until the inner one is accepted or refused, so that an accepted bundle survives a crash of this node.
 
 use crate::agent::Agent;
 use crate::app::{AppOutput, Delivery, DeliveryId, RegistrationId};
@@ -20,11 +20,12 @@ use farlink_book::{Flags, Handle, Held, Origin, RetentionConstraint, Why};
 const RUNS_MAX: usize = 2048;
 
 impl Agent {
-    /// Far end of the tunnel that a bundle came through.
+    /// Far end of the tunnel that a bundle came through, if its previous node stands for a tunnel.
     pub(crate) fn far_end(&self, from: PeerId) -> Option<EndpointId> {
         self.tunnels.as_ref()?.far_end(from).cloned()
     }
-    /// Whether a bundle is a record from a tunnel's far end that may still carry a bundle or a signal.
+    /// Whether a bundle is a record from a tunnel's far end; false once it was found to carry neither a bundle nor a
+    /// signal.
     pub(crate) fn comes_through_tunnel(&self, held: &Held) -> bool {
         let Some(tunnels) = &self.tunnels else { return false };
         let meta = &held.bundle;
@@ -62,7 +63,8 @@ impl Agent {
         out.push(Output::Open { output, bundle: meta });
     }
 
-    /// Takes the payload of an outer bundle.
+    /// Takes the payload of an outer bundle: offers the inner bundle, applies a signal, or dispatches any other record
+    /// again.
     pub(crate) fn on_opened_outer<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -77,7 +79,7 @@ impl Agent {
         });
         let Some((meta, number, rule, codes)) = found else { return self.put_back(delivery, false) };
         if payload.is_stored() {
-            // It exceeds the length that may be read at once.
+            // A payload that is still on disk is longer than one read allows.
             self.put_back(delivery, false);
             self.event_refused(Some(LinkId::TUNNEL), Some(&meta), Refusal::TooLarge, cx.out);
             return self.depart(cx, bundle, Why::Deleted(DeleteReason::DepletedStorage), None);
@@ -114,24 +116,26 @@ impl Agent {
         }
     }
 
-    /// Previous node of an inner bundle, which is that of its outer one, and whether it is unauthenticated.
+    /// Previous node of an inner bundle, which is that of its outer bundle, and whether no link vouches for it.
     pub(crate) fn previous_of_inside(&self, token: OfferToken) -> (PeerId, bool) {
         let held = self.deliveries.bundle_of(DeliveryId(token.ticket.0)).and_then(|bundle| self.book.get(bundle));
         // After a restart the previous node is unknown: the bundle gets no privileges.
         held.map_or((PeerId::NONE, true), |held| {
-            // A reassembled bundle has no marks of its own.
+            // A reassembled bundle has no such flag for its fragments' neighbours, so the neighbour must be configured,
+            // too.
             let peer = self.neighbours.peers().get(held.from);
             let configured = peer.is_some_and(|peer| peer.origin == Origin::Configured);
             (held.from, held.flags.has(Flags::STRANGE) || !configured)
         })
     }
-    /// The tunnel that a bundle came through, in place of a neighbour.
+    /// Number of the tunnel that a bundle came through, used where otherwise a neighbour's number stands.
     pub(crate) fn tunnel_of(&self, token: OfferToken) -> PeerId {
         let place = self.tunnels.as_ref().and_then(|tunnels| tunnels.place_of(DeliveryId(token.ticket.0)));
         PeerId::tunnel(place.unwrap_or(0) as u32)
     }
 
-    /// Takes the verdict on an inner bundle: answers the sender on request, and ends the outer bundle.
+    /// Takes the verdict on an inner bundle: gathers an answer if the sender wants one, and ends the outer bundle or
+    /// retries it later.
     pub(crate) fn on_inside_judged<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -159,7 +163,7 @@ impl Agent {
                 tunnels.gather(now, TunnelSignalGroup { rule, to, answer }, number);
             }
         } else if let Some(held) = self.book.get_mut(bundle).filter(|_| later) {
-            // Without a signal the sender would not repeat it, so this node tries again.
+            // A sender that wants no signal would not repeat the bundle, so this node tries again.
             held.failures = held.failures.saturating_add(1);
             let at = now + back_off(held.failures);
             return self.outbound.waits.until(&mut self.book, bundle, at);

@@ -1,9 +1,9 @@
-//! Bundles inside bundles (draft-ietf-dtn-bibect): their state, and answers gathered for their senders.
+//! Bundles inside bundles (draft-ietf-dtn-bibect): the state of both, and gathered answers to the senders.
 //!
 //! To the rest of the agent a tunnel is a transmission over [`LinkId::TUNNEL`]:
 //! [`RetentionConstraint::Send`](farlink_book::RetentionConstraint) holds the inner bundle until the outer one has
-//! left, or, with custody, until the far end acknowledges it. The outer bundle is never on disk: its payload is there
-//! already as the inner bundle.
+//! left, or, with custody, until the far end acknowledges it. The outer bundle is never written to disk, because its
+//! payload is there already as the inner bundle.
 
 mod incoming;
 mod outgoing;
@@ -23,14 +23,14 @@ use farlink_base::layer::SendId;
 use farlink_base::{EndpointId, Instant, NodeId, PeerId, Priority, Rng};
 use farlink_book::{Handle, Held};
 
-/// Latest transmissions of one bundle that a signal may refer to.
+/// Most transmissions of one bundle to which a signal may refer: the latest ones.
 const GIVEN_MAX: usize = 4;
-/// Senders with gathered answers; beyond that the oldest answer leaves at once.
+/// Most groups of gathered answers; beyond that the one that has waited longest leaves at once.
 const TOLD_MAX: usize = 1024;
-/// Payload bytes on their way into one tunnel at which it takes no more for now, because they are in memory.
+/// Payload bytes on their way into one tunnel, all in memory, at which it takes no further bundle for now.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Most nested bundles: a deeper one enters no tunnel and is not extracted.
+/// Greatest nesting depth: a bundle nested deeper enters no tunnel and is not extracted.
 const DEPTH_MAX: usize = 4;
 
 /// A received signal that is being applied.
@@ -39,25 +39,25 @@ pub(crate) struct ReceivedTunnelSignal {
     pub source: NodeId,
     pub rule: usize,
     pub answer: Answer,
-    /// Ranges of transmission numbers, the next one last.
+    /// Ranges of transmission numbers; the last one is applied next.
     pub runs: Vec<Numbers>,
 }
 
-/// One bundle inside a tunnel, or sent through one without an answer yet.
+/// A bundle on its way into a tunnel, or sent through a tunnel and not yet acknowledged.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub bundle: Handle,
     /// Index of the tunnel.
     pub rule: usize,
-    /// Its current transmission, if any.
+    /// The bundle's current transmission, if any.
     pub send: Option<SendId>,
-    /// Its outer bundle while that is held.
+    /// The outer bundle while it is held.
     pub outer: Option<Handle>,
-    /// Whether the outer bundle of this transmission was made.
+    /// Whether the outer bundle of the current transmission was made.
     pub made: bool,
-    /// Payload bytes of this transmission.
+    /// Length of the bundle's payload.
     bytes: u64,
-    /// Numbers of its latest transmissions, if signals are wanted.
+    /// Numbers of the bundle's latest transmissions, if signals are wanted.
     given: Vec<u64>,
 }
 
@@ -68,11 +68,11 @@ pub(crate) struct Opened {
     pub rule: usize,
     /// Receiver of the answer.
     pub to: EndpointId,
-    /// The sender's number of it; 0: no signal is wanted.
+    /// Number that the sender gave to the transmission; 0: no signal is wanted.
     pub number: u64,
 }
 
-/// Common part of answers about many transmissions, which one signal can carry.
+/// Fields that answers about many transmissions share, so that one signal can carry them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct TunnelSignalGroup {
     pub rule: usize,
@@ -89,20 +89,20 @@ struct TunnelAnswers {
 /// Work that has become due.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Due {
-    /// No signal came about this bundle.
+    /// No signal came about the bundle of this number: send it again.
     Repeat(u64),
-    /// A gathered answer leaves.
+    /// Send a gathered answer.
     Send(TunnelSignalGroup, Ranges),
 }
 
 /// Consequence of a bundle's departure for tunnels.
 #[derive(Debug, PartialEq)]
 pub(crate) enum End {
-    /// It is in no tunnel.
+    /// Nothing: no tunnel knows the bundle.
     Nothing,
-    /// It was the outer bundle of this one.
+    /// The bundle was the outer one of the bundle with this number.
     Outer(u64),
-    /// It was an inner bundle: its outer one, and its transmission if that must be ended here.
+    /// The bundle was an inner one: its outer bundle, and its transmission if the caller must end that.
     Inner(Option<Handle>, Option<SendId>),
 }
 
@@ -110,10 +110,10 @@ pub(crate) enum End {
 #[derive(Debug)]
 struct Tunnel {
     settings: TunnelSettings,
-    /// Bundles on their way in, and their payload bytes.
+    /// Number of bundles on their way into the tunnel, and their payload bytes.
     bundles: u64,
     bytes: u64,
-    /// Bundles that wait for room in it.
+    /// Bundles that wait for room in the tunnel, the next one first.
     line: BTreeSet<(Reverse<Priority>, u64, Handle)>,
 }
 
@@ -122,11 +122,12 @@ struct Tunnel {
 pub(crate) struct Tunnels {
     tunnels: Vec<Tunnel>,
     inner: BTreeMap<u64, Inner>,
-    /// By the outer bundle's number: inner bundle, tunnel, payload bytes of the inner bundle, size of the outer one.
+    /// By the outer bundle's number: number of the inner bundle, index of the tunnel, payload bytes of the inner
+    /// bundle, size of the outer one.
     outer: BTreeMap<u64, (u64, usize, u64, u64)>,
     /// Total size of the outer bundles.
     bytes: u64,
-    /// Bundles by transmission number.
+    /// Number of the bundle of each remembered transmission.
     given: BTreeMap<u64, u64>,
     first: u64,
     next: u64,
@@ -134,13 +135,13 @@ pub(crate) struct Tunnels {
     gathered: BTreeMap<TunnelSignalGroup, TunnelAnswers>,
     by_due: BTreeSet<(Instant, TunnelSignalGroup)>,
     opened: BTreeMap<DeliveryId, Opened>,
-    /// Records of far ends that carry neither bundle nor signal.
+    /// Numbers of records from far ends that carry neither a bundle nor a signal.
     plain: BTreeSet<u64>,
 }
 
 impl Tunnels {
-    /// Numbers of transmissions begin at random, so that a forged signal matches none; in the lower half of 32 bits,
-    /// which is all that ION stores.
+    /// Tunnels with these settings. Transmission numbers begin at random, so that a forged signal matches none, in the
+    /// lower half of 32 bits, since ION stores no more.
     pub fn new(settings: Vec<TunnelSettings>, rng: &mut Rng) -> Self {
         let first = (rng.next_u64() >> 33).max(1);
         let tunnel = |settings| Tunnel { settings, bundles: 0, bytes: 0, line: BTreeSet::new() };
@@ -165,15 +166,15 @@ impl Tunnels {
     fn all(&self) -> impl Iterator<Item = (usize, &TunnelSettings)> {
         self.tunnels.iter().map(|tunnel| &tunnel.settings).enumerate()
     }
-    /// Tunnel with this far end.
+    /// Index of the tunnel with this far end.
     fn with_end(&self, node: NodeId) -> Option<usize> {
         self.all().find(|(_, tunnel)| tunnel.end.node() == node).map(|(rule, _)| rule)
     }
-    /// Whether a bundle is the outer one of another.
+    /// Whether a bundle carries another one into a tunnel.
     fn is_outer(&self, number: u64) -> bool {
         self.outer.contains_key(&number)
     }
-    /// Number of outer bundles, and their size, which is that of the inner ones.
+    /// Number of outer bundles, and their total size.
     pub fn around(&self) -> (u64, u64) {
         (self.outer.len() as u64, self.bytes)
     }
@@ -183,7 +184,7 @@ impl Tunnels {
     fn get_mut(&mut self, number: u64) -> Option<&mut Inner> {
         self.inner.get_mut(&number)
     }
-    /// Whether a tunnel takes no more bundles for now; this one then joins its line.
+    /// Whether a tunnel takes no more bundles for now; if so, this bundle joins its line.
     fn is_full(&mut self, rule: usize, held: &Held) -> bool {
         let Some(tunnel) = self.tunnels.get_mut(rule) else { return false };
         // At least one bundle may enter, whatever the setting.
@@ -237,11 +238,12 @@ impl Tunnels {
             self.given.remove(&given);
         }
     }
-    /// Ends a transmission that failed before its outer bundle was made, or with it.
+    /// Ends a bundle's transmission. A bundle whose outer one was made leaves the tunnel's load only when the outer
+    /// bundle departs.
     fn leave(&mut self, number: u64) {
         self.repeats.stop(number);
         let Some(inner) = self.inner.get_mut(&number) else { return };
-        // Without an outer bundle nothing else would subtract it from the tunnel's load.
+        // Without an outer bundle nothing else would subtract the bundle from the tunnel's load.
         if inner.send.take().is_some() && !inner.made {
             let (rule, bytes) = (inner.rule, inner.bytes);
             self.out(rule, bytes);
@@ -302,7 +304,7 @@ impl Tunnels {
     fn due_of(&self, number: u64) -> Option<Instant> {
         self.repeats.due(number)
     }
-    /// Waiting time for a signal after this many failures.
+    /// Time to wait for a signal after this many failures.
     fn patience(&self, rule: usize, failures: u8) -> Duration {
         let Some(settings) = self.settings(rule) else { return Duration::MAX };
         // 20 doublings are a millionfold timeout; the cap keeps the shift within 32 bits.
@@ -313,7 +315,7 @@ impl Tunnels {
     fn gave(&self, first: u64, last: u64) -> bool {
         self.first <= first && first <= last && last < self.next
     }
-    /// First remembered transmission of these numbers, and its bundle.
+    /// First remembered transmission in this range of numbers, and the number of its bundle.
     fn first_given(&self, first: u64, last: u64) -> Option<(u64, u64)> {
         self.given.range(first..=last.max(first)).next().map(|(given, number)| (*given, *number))
     }
@@ -322,7 +324,7 @@ impl Tunnels {
     fn open(&mut self, delivery: DeliveryId, opened: Opened) {
         self.opened.insert(delivery, opened);
     }
-    /// Tunnel of a bundle that is being extracted.
+    /// Index of the tunnel that a bundle being extracted came through.
     fn place_of(&self, delivery: DeliveryId) -> Option<usize> {
         self.opened.get(&delivery).map(|opened| opened.rule)
     }
@@ -332,20 +334,21 @@ impl Tunnels {
         let place = usize::try_from(u32::MAX - from.0).ok()?;
         self.tunnels.get(place).map(|tunnel| &tunnel.settings.end)
     }
-    /// Ends an extraction, successful or not.
+    /// Ends an extraction, successful or not; returns its state.
     fn close(&mut self, delivery: DeliveryId) -> Option<Opened> {
         self.opened.remove(&delivery)
     }
-    /// Whether a record of a far end was found to carry nothing.
+    /// Whether a record of a far end was found to carry neither a bundle nor a signal.
     fn is_plain(&self, number: u64) -> bool {
         self.plain.contains(&number)
     }
-    /// Notes that a record carries nothing.
+    /// Notes that a record carries neither a bundle nor a signal.
     fn note_plain(&mut self, number: u64) {
         self.plain.insert(number);
     }
 
-    /// Adds a transmission to an answer, which leaves with others after a while.
+    /// Adds a transmission's number to an answer, which leaves with others after the tunnel's `signal_delay` or once it
+    /// has enough numbers.
     fn gather(&mut self, now: Instant, group: TunnelSignalGroup, number: u64) {
         let Some(settings) = self.settings(group.rule) else { return };
         let (due, most) = (now + settings.signal_delay, settings.signal_bundles);
@@ -355,12 +358,12 @@ impl Tunnels {
         });
         gathered.numbers.insert(number..number.saturating_add(1));
         gathered.count += 1;
-        // The table of receivers is bounded, and a signal with enough numbers need not wait for its time.
+        // The number of groups is bounded, and a signal with enough numbers need not wait for its time.
         if gathered.count >= most || self.gathered.len() > TOLD_MAX {
             self.hurry(now, if self.gathered.len() > TOLD_MAX { None } else { Some(group) });
         }
     }
-    /// Sends this answer, or the longest waiting one, at once.
+    /// Makes this answer due at once, or, with `None`, the one that has waited longest.
     fn hurry(&mut self, now: Instant, group: Option<TunnelSignalGroup>) {
         let Some(group) = group.or_else(|| self.by_due.first().map(|(_, group)| group.clone())) else { return };
         let Some(gathered) = self.gathered.get_mut(&group) else { return };
@@ -369,7 +372,7 @@ impl Tunnels {
         self.by_due.insert((now, group));
     }
 
-    /// Time of the next due work.
+    /// Time at which the next answer or repetition is due.
     pub fn next(&self) -> Option<Instant> {
         Instant::earliest([self.repeats.next(), self.by_due.first().map(|(at, _)| *at)])
     }

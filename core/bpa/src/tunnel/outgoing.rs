@@ -1,5 +1,6 @@
-//! Entrance of a tunnel (draft-ietf-dtn-bibect): the bundle becomes the payload of another one to the far end. It stays
-//! here until that one has left, or, with custody, until the far end acknowledges it.
+//! Entrance of a tunnel (draft-ietf-dtn-bibect): a bundle becomes the payload of another one, which is addressed to the
+//! far end. The inner bundle stays here until the outer one has left, or, with custody, until the far end acknowledges
+//! it.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -21,7 +22,8 @@ use farlink_base::{
 use farlink_book::{Birth, Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
-    /// Tunnel that a bundle enters: the one with the most specific pattern. Outer bundles enter none.
+    /// Index of the tunnel that a bundle enters: the one with the most specific pattern for its destination. Outer
+    /// bundles and bundles for groups enter no tunnel.
     fn tunnel_for(&self, held: &Held, edge: &dyn Edge) -> Option<usize> {
         let tunnels = self.tunnels.as_ref().filter(|tunnels| !tunnels.is_outer(held.number))?;
         let (destination, text) = (&held.bundle.destination, format!("{}", held.bundle.destination));
@@ -34,8 +36,8 @@ impl Agent {
         (!deep && !held.bundle.is_for_group()).then_some(rule)
     }
 
-    /// Whether a signal is wanted about a bundle in a tunnel. Records of this node to the far end want none: signals
-    /// about signals would never end.
+    /// Whether the far end is asked for a signal about a bundle: in tunnels with custody, except for this node's own
+    /// records to the far end, because signals about signals would never end.
     fn wants_signal(&self, rule: usize, held: &Held) -> bool {
         let Some(settings) = self.tunnels.as_ref().and_then(|tunnels| tunnels.settings(rule)) else { return false };
         let meta = &held.bundle;
@@ -47,18 +49,20 @@ impl Agent {
     pub(crate) fn has_tunnels(&self) -> bool {
         self.tunnels.is_some()
     }
-    /// Number of outer bundles, and their size: they take no room of their own.
+    /// Number of outer bundles, and their total size. They take no room in the store, since they share their payloads
+    /// with the inner bundles.
     pub(crate) fn around(&self) -> (u64, u64) {
         self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around())
     }
-    /// Notes the return of a bundle that left through a tunnel: earlier answers about it no longer count.
+    /// Notes that a bundle which left through a tunnel came back: earlier answers about it no longer count.
     pub(crate) fn note_back_from_tunnel(&mut self, number: u64) {
         if let Some(tunnels) = &mut self.tunnels {
             tunnels.came_back(number);
         }
     }
 
-    /// Sends a bundle into its tunnel, if one applies, or lets it wait for room there.
+    /// Sends a bundle into the tunnel that applies to it, or lets it wait for room there. Returns false if no tunnel
+    /// applies.
     pub(crate) fn tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
         let Some(rule) = self.tunnel_for(held, cx.edge) else { return false };
@@ -105,7 +109,7 @@ impl Agent {
         true
     }
 
-    /// Abandons the transmission of a bundle that came back meanwhile.
+    /// Abandons the earlier transmission of a bundle that came back and enters the tunnel again.
     fn leave_behind<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
         let Some((outer, id)) = inner.and_then(|inner| Some((inner.outer, inner.send?))) else { return };
@@ -113,7 +117,7 @@ impl Agent {
         let _ = self.end_send(id, cx.out, false);
     }
 
-    /// Takes an encoded bundle and makes its outer one.
+    /// Takes an encoded bundle, makes its outer bundle and dispatches that.
     pub(crate) fn on_rendered<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId, rope: Payload) {
         let now = cx.now;
         let Some(bundle) = self.outbound.transmissions.get(id).filter(|s| s.link == LinkId::TUNNEL).map(|s| s.bundle)
@@ -196,7 +200,8 @@ impl Agent {
         }
     }
 
-    /// Handles a departing bundle's part in tunnels.
+    /// Removes a departing bundle from the tunnels. With an inner bundle its outer one departs; the end of an outer
+    /// bundle is handled in a later step.
     pub(crate) fn leave_tunnel<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, why: Why) {
         let (Some(tunnels), Some(held)) = (&mut self.tunnels, self.book.get(bundle)) else { return };
         match tunnels.forget(held) {
@@ -217,7 +222,8 @@ impl Agent {
         self.work.push(Step::Line);
     }
 
-    /// Takes the end of an outer bundle: it left this node, or was given up.
+    /// Handles the end of an outer bundle: if it left this node, the inner bundle waits for a signal or is done; else
+    /// it is sent again.
     pub(crate) fn on_outer_end<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64, left: bool) {
         let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
         let left_here = |inner: &&Inner| inner.send.is_some() && inner.made && inner.outer.is_none();
@@ -241,7 +247,8 @@ impl Agent {
         }
     }
 
-    /// Ends a bundle's passage through its tunnel, as far as this node can know.
+    /// Completes a bundle's passage through its tunnel: the far end has acknowledged it, or the outer bundle left and
+    /// no signal is wanted. The bundle departs unless another constraint holds it.
     pub(super) fn tunnel_done<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let Some(inner) = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number)) else { return };
         let (bundle, send, outer) = (inner.bundle, inner.send, inner.outer);
@@ -263,7 +270,7 @@ impl Agent {
         self.await_signal(cx.now, bundle, LinkId::TUNNEL, PeerId::NONE);
     }
 
-    /// Ends a transmission in the tables of tunnels, with its outer bundle if that is still here.
+    /// Ends a bundle's transmission in the tables of tunnels; its outer bundle departs if it is still held.
     fn unwrap<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64, outer: Option<Handle>) {
         let Some(tunnels) = &mut self.tunnels else { return };
         if let Some(inner) = tunnels.get_mut(number) {
@@ -275,7 +282,7 @@ impl Agent {
         }
     }
 
-    /// Repeats a bundle that failed in its tunnel after a back-off.
+    /// Ends a failed passage through a tunnel and schedules the bundle's next attempt after a backoff.
     pub(super) fn tunnel_failed<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let Some(inner) = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number)) else { return };
         let (bundle, outer) = (inner.bundle, inner.outer);
@@ -295,7 +302,7 @@ impl Agent {
         self.work.push(Step::Line);
     }
 
-    /// Handles a bundle that could not be encoded for its tunnel, or left before.
+    /// Handles a transmission into a tunnel whose bundle could not be encoded or has departed.
     pub(crate) fn tunnel_broken<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId, bundle: Handle) {
         match self.book.get(bundle).map(|held| held.number) {
             Some(number) => self.tunnel_failed(cx, number),

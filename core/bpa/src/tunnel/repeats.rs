@@ -1,9 +1,9 @@
-//! Repetition times of bundles that got no answer.
+//! Times at which bundles are sent again because no answer came.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use farlink_base::Instant;
 
-/// Repetition times, one for each bundle.
+/// Times at which bundles are sent again, one for each bundle number.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     at: BTreeSet<(Instant, u64)>,
@@ -11,7 +11,7 @@ pub(crate) struct Repeats {
 }
 impl Repeats {
     pub fn at(&mut self, number: u64, at: Instant) {
-        // A former time would remain in the order by time and fire as well.
+        // A former time would stay in the order by time and fire as well.
         self.stop(number);
         self.at.insert((at, number));
         self.of.insert(number, at);
@@ -24,7 +24,7 @@ impl Repeats {
     pub fn next(&self) -> Option<Instant> {
         self.at.first().map(|(at, _)| *at)
     }
-    /// Takes a bundle whose repetition is due.
+    /// Takes the number of a bundle that is due to be sent again.
     pub fn pop(&mut self, now: Instant) -> Option<u64> {
         let (_, number) = self.at.first().copied().filter(|(at, _)| *at <= now)?;
         self.stop(number);

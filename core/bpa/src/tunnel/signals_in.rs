@@ -1,4 +1,5 @@
-//! Answers of a tunnel's far end about bundles that entered it (draft-ietf-dtn-bibect), or their absence.
+//! Answers of a tunnel's far end about bundles sent through it (draft-ietf-dtn-bibect), and repetition if no answer
+//! comes.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -13,11 +14,11 @@ use alloc::string::String;
 use farlink_base::{Event, Instant, Sink, format_duration};
 use farlink_book::{Held, RetentionConstraint};
 
-/// Bundles of one signal that one step examines.
+/// Most bundles of one signal that one step examines.
 const STEP: usize = 8;
 
 impl Agent {
-    /// Does due work of tunnels.
+    /// Sends a due answer, or schedules a due bundle again.
     pub(crate) fn on_tunnel_due<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, due: Due) {
         match due {
             Due::Send(group, numbers) => self.send_tunnel_signal(cx, &group, &numbers),
@@ -31,8 +32,8 @@ impl Agent {
         }
     }
 
-    /// Takes a signal about transmissions through a tunnel. One with numbers never assigned is forged and has no
-    /// effect.
+    /// Takes a signal about transmissions through a tunnel. A signal that names numbers never assigned is forged and
+    /// has no effect.
     pub(super) fn on_tunnel_signal<S: Sink<Output>>(&mut self, mut signal: ReceivedTunnelSignal, out: &mut S) {
         let Some(tunnels) = &self.tunnels else { return };
         if signal.runs.is_empty() || !signal.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
@@ -68,7 +69,7 @@ impl Agent {
                 continue;
             };
             if signal.answer.releases() {
-                // Custody in this node ends only with a custody signal.
+                // The tunnel's signal does not end this node's custody, so no release is reported for such a bundle.
                 if let Some(held) = self.book.get(inner.bundle).filter(|held| !held.has(RetentionConstraint::Custody)) {
                     self.event(cx.out, Event::CustodyReleased { bundle: held.name() });
                 }
@@ -82,7 +83,7 @@ impl Agent {
         }
     }
 
-    /// Description for operators of a tunnelled bundle's wait; `None` if it is in no tunnel.
+    /// Event that a tunnelled bundle waits for, in words for operators; `None` if it waits for no tunnel.
     pub(crate) fn waits_for_tunnel(&self, now: Instant, held: &Held) -> Option<String> {
         let tunnels = self.tunnels.as_ref()?;
         let sent = tunnels.get(held.number).filter(|inner| inner.send.is_some());

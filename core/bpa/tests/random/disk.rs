@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Record {
     pub index: store::IndexEntry,
     pub meta: Arc<BundleMeta>,
-    /// Whether it certainly survives a crash.
+    /// Whether the record certainly survives a crash.
     pub durable: bool,
 }
 

@@ -9,8 +9,8 @@ use farlink_base::Malformed;
 const NEGATIVE: u8 = 1;
 /// Context flag: parameters are present (RFC 9172 3.6).
 const HAS_PARAMETERS: u64 = 1;
-/// Most targets of one block: a bundle has no more blocks, counting those that hops write, the primary and the payload
-/// block.
+/// Maximum number of targets of one security block: no bundle has more blocks, even counting those that hops write, the
+/// primary block and the payload block.
 const TARGETS_MAX: u64 = MAX_EXTENSION_BLOCKS as u64 + 16;
 
 /// Value of a parameter or result.
@@ -47,7 +47,7 @@ impl SecurityBlock {
     /// Decodes the block-type-specific data of a security block. Memory use is a small multiple of the input length.
     ///
     /// # Errors
-    /// The data violates RFC 9172 3.6; names the rule and the offset.
+    /// The data violates RFC 9172 3.6; the error names the rule and the offset.
     // 9172-3.6-1, 9172-3.6-3, 9172-3.6-8, 9172-3.6-10, 9172-3.6-11, 9172-3.6-12, 9172-3.6-17, 9172-3.6-18
     // 9172-3.6-19
     pub fn decode(data: &[u8]) -> Result<SecurityBlock, Malformed> {
@@ -98,7 +98,7 @@ impl SecurityBlock {
     pub fn parameter(&self, id: u64) -> Option<&SecurityValue> {
         find(&self.parameters, id)
     }
-    /// First result of a target with this number.
+    /// First result with number `id` of a target.
     pub fn result(&self, target: u64, id: u64) -> Option<&SecurityValue> {
         let place = self.targets.iter().position(|known| *known == target)?;
         find(self.results.get(place)?, id)

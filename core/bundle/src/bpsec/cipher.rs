@@ -97,7 +97,7 @@ fn run<C: AeadInPlace + KeyInit>(
     made.as_slice().try_into().map_err(|_| SecurityFault::Parameters)
 }
 
-/// [`run`] for this variant and IVs of 8 to 16 bytes (RFC 9173 4.3.1).
+/// Calls [`run`] for this variant and an IV of 8 to 16 bytes (RFC 9173 4.3.1), or the accelerated code if it applies.
 // 9173-4.8.1-4
 fn gcm(
     aes: Aes,
@@ -207,11 +207,12 @@ pub fn seal(
     Ok(SecurityBlock { targets: Vec::from([target]), context: AES_GCM, source: source.clone(), parameters, results })
 }
 
-/// Decrypts a target with the first key that fits; keys unwrap the block's own key if it carries one. The tag is a
-/// result, or the last bytes of the target (RFC 9173 4.4).
+/// Decrypts a target with the first key that fits. If the block carries a wrapped key, each key is tried for unwrapping
+/// it. The tag is a result of the block, or the last bytes of the target (RFC 9173 4.4).
 ///
 /// # Errors
-/// No key fits. The bundle is then unchanged.
+/// The context is not BCB-AES-GCM, a parameter is invalid, the target is missing or not in memory, or no key fits. The
+/// bundle is then unchanged.
 // 9172-3.6-21, 9173-4.3.1-2, 9173-4.4.1-3, 9173-4.7.2-2, 9173-4.8.2-1, 9173-4.8.2-4, 9173-4.8.2-6, 9173-4.8.2-7
 // 9173-4.8.2-8, 9173-4.8.2-12
 pub fn open(

@@ -1,4 +1,4 @@
-//! Access to the data of targets: read, replaced, and without CRCs.
+//! Access to the data of targets: reading, replacing, and removing CRCs.
 
 use super::{PAYLOAD, PRIMARY, SecurityFault};
 use crate::encode::put_fields;
@@ -48,7 +48,7 @@ pub(super) fn feed(payload: &Payload, mut take: impl FnMut(&[u8])) -> Result<(),
     Ok(())
 }
 
-/// Numbers of the blocks of a type; 0 stands for the primary block, 1 for the payload block.
+/// Numbers of the blocks of type `kind`; kind 0 stands for the primary block, 1 for the payload block.
 pub fn numbers_of(bundle: &Bundle, kind: u64) -> Vec<u64> {
     match kind {
         PRIMARY | PAYLOAD => Vec::from([kind]),

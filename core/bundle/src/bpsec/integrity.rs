@@ -32,7 +32,7 @@ impl Sha {
     /// All variants, in order.
     pub const ALL: [Sha; 3] = [Sha::Sha256, Sha::Sha384, Sha::Sha512];
 
-    /// Length of a hash, and of a key generated for it, bytes.
+    /// Length of a hash, and of a key made for a single block, bytes.
     // 9173-3.1-1
     pub const fn len(self) -> usize {
         match self {
@@ -108,7 +108,8 @@ impl Hash {
     }
 }
 
-/// Whether the hashes cover the number of their own block, as far as can be decided.
+/// Whether the results may depend on the number of their own block, so that they would not verify in another. True if
+/// the context or the scope is unknown.
 pub(super) fn holds_only_here(block: &SecurityBlock) -> bool {
     let scope = Scope::read(block.parameter(SCOPE));
     block.context != HMAC_SHA2 || scope.map_or(true, |scope| scope.has(Scope::SECURITY))
@@ -162,10 +163,12 @@ pub fn sign(
     Ok(SecurityBlock { targets: targets.to_vec(), context: HMAC_SHA2, source, parameters, results })
 }
 
-/// Verifies the hash of a target with each of the keys, which unwrap the block's own key if it carries one.
+/// Verifies the hash of a target; one fitting key suffices. If the block carries a wrapped key, each key is tried for
+/// unwrapping it.
 ///
 /// # Errors
-/// No key verifies it.
+/// The context is not BIB-HMAC-SHA2, a parameter or the result is invalid, the target is missing or not in memory, or
+/// no key verifies the hash.
 // 9172-3.6-21, 9172-3.7-2, 9173-3.1-1, 9173-3.8.2-1, 9173-3.8.2-4, 9173-3.8.2-5, 9173-3.8.2-6, 9173-3.8.2-7
 // 9173-3.8.2-8
 pub fn check(

@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 /// Longest key that is unwrapped, bytes: an HMAC key as long as the block of SHA-512.
 const LONGEST: usize = 128;
 
-/// Wraps a key with another of 16, 24 or 32 bytes (RFC 3394).
+/// Wraps a key with another one of 16, 24 or 32 bytes (RFC 3394).
 ///
 /// # Errors
-/// The wrapping key has another length, or the key is no multiple of 8 bytes.
+/// The wrapping key has another length, or the wrapped key's length is not a multiple of 8 bytes.
 // 9173-3.8.1-10, 9173-4.8.1-17
 pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, SecurityFault> {
     let mut out = alloc::vec![0; key.bytes().len() + 8];
@@ -31,7 +31,8 @@ pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, SecurityFault> {
 /// Unwraps a key wrapped by [`wrap_key`].
 ///
 /// # Errors
-/// It was wrapped with a different key, or the wrapping key has a wrong length.
+/// The key was wrapped with a different one, the wrapping key has a wrong length, or `wrapped` has an impossible
+/// length.
 // 9173-3.8.2-2, 9173-4.8.2-2
 pub fn unwrap_key(with: &[u8], wrapped: &[u8]) -> Result<Secret, SecurityFault> {
     // RFC 3394 wraps at least two 64-bit blocks and adds one.

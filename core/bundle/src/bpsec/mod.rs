@@ -113,7 +113,7 @@ impl Section {
             Ok(Section { header, block })
         })
     }
-    /// Inserts it before all other extension blocks of the bundle.
+    /// Inserts the block before all other extension blocks of the bundle.
     // 9172-3.11.2-1
     pub fn insert(&self, bundle: &mut Bundle) {
         let Header { kind, number, flags } = self.header;
@@ -121,7 +121,7 @@ impl Section {
         let block = ExtensionBlock { kind, number, flags, crc: CrcType::None, data, raw: None };
         bundle.extensions.insert(0, block);
     }
-    /// Removes an operation from the bundle, and the block with its last operation (RFC 9172 5.1).
+    /// Removes the operation on `target` from the bundle, and the whole block with its last operation (RFC 9172 5.1).
     // 9172-5.1.1-4, 9172-5.1.2-4
     pub fn remove(&mut self, bundle: &mut Bundle, target: u64) {
         self.block.remove(target);
@@ -131,10 +131,11 @@ impl Section {
             data::set(bundle, self.header.number, self.block.encode());
         }
     }
-    /// Moves the operations on some of its targets to a new block (RFC 9172 3.9).
+    /// Moves the operations on these targets to a new block (RFC 9172 3.9).
     ///
     /// # Errors
-    /// The hashes cover the number of their block, so they would not verify in another (RFC 9173 3.7).
+    /// The results depend on the number of their block, so they would not verify in another (RFC 9173 3.7); also
+    /// assumed for unknown contexts.
     // 9172-3.9-3, 9172-3.9-4
     pub fn split(&mut self, bundle: &mut Bundle, targets: &[u64]) -> Result<Section, SecurityFault> {
         if integrity::holds_only_here(&self.block) {

@@ -25,7 +25,7 @@ impl Scope {
     pub(super) fn has(self, bit: u16) -> bool {
         self.0 & bit != 0
     }
-    /// Reads the scope parameter; all parts without it.
+    /// Reads the scope parameter; without one, the scope is all parts.
     // 9172-3.6-16, 9173-3.3.3-1, 9173-3.3.3-2, 9173-4.3.4-1, 9173-4.3.4-2
     pub(super) fn read(parameter: Option<&super::SecurityValue>) -> Result<Scope, SecurityFault> {
         match parameter {
@@ -70,13 +70,13 @@ impl Header {
     }
 }
 
-/// Bytes hashed before the target: all of a BCB's associated data.
+/// Bytes that a BIB hashes before the target; for a BCB, the whole associated data.
 // 9173-3.2-2, 9173-3.7-1, 9173-3.7-2, 9173-3.7-3, 9173-3.7-4, 9173-3.7-5, 9173-4.7-1, 9173-4.7.2-1, 9173-4.7.2-2
 // 9173-4.7.2-3, 9173-4.7.2-4, 9173-4.7.2-5
 pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -> Result<Vec<u8>, SecurityFault> {
     let mut out = Vec::new();
     put_uint(&mut out, u64::from(scope.0 & Scope::ALL.0));
-    // RFC 9173 3.7: of the primary block as a target, only the security header can be in scope.
+    // RFC 9173 3.7: if the target is the primary block, only the security header can be in scope.
     if target != PRIMARY {
         let header = Header::find(bundle, target)?;
         if scope.has(Scope::PRIMARY) {

@@ -7,7 +7,8 @@ use crate::head::{spliced, with_head};
 use alloc::vec::Vec;
 use farlink_base::Payload;
 
-/// Replaces the age, ms, in the first bytes of an encoded bundle. `None` if they have no age block of age `was`.
+/// Replaces the age `was` with `is` (both in ms) in the first bytes of an encoded bundle. `None` if these bytes have no
+/// age block with the age `was`.
 pub fn restamp(bundle: &Payload, was: u64, is: u64) -> Option<Payload> {
     let (at, flags) = with_head(bundle, |head| {
         let mut found = None;

@@ -71,7 +71,8 @@ pub struct ExtendedClass {
 impl ExtendedClass {
     /// Critical: send a copy over every plausible route.
     pub const CRITICAL: u8 = 1;
-    /// Best effort: the bundle may be lost on the way, unless [`ExtendedClass::RELIABLE`] marks it as a stream.
+    /// Best effort: the bundle may be lost on the way, unless [`ExtendedClass::RELIABLE`] is set, too (ION: reliable
+    /// streaming).
     pub const BEST_EFFORT: u8 = 2;
     /// A flow label is present.
     pub const LABEL: u8 = 4;
@@ -83,7 +84,7 @@ impl ExtendedClass {
 #[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// Previous hop; null if the block contradicts itself (RFC 6259 3.3).
+    /// Previous hop; null if the block is malformed or contradicts itself (RFC 6259 3.3).
     PreviousHop(EndpointId),
     /// Bundle age, µs.
     Age(u64),
@@ -91,7 +92,7 @@ pub enum Meaning {
     Service(ExtendedClass),
     /// Labels of the router and of the congestion control.
     Labels([u32; 2]),
-    /// A node on the path received the bundle from an unconfigured neighbour.
+    /// Mark that a node on the path received the bundle from an unconfigured neighbour.
     Unvouched,
     /// Custody transfer number and the custodian who assigned it; valid while that node has custody.
     Custody {
@@ -121,7 +122,7 @@ impl<'a> References<'a> {
         }
         Ok(References { bytes: &bytes[start..reader.position()], count })
     }
-    /// First endpoint IDs referred to, up to `most`.
+    /// Endpoint IDs referred to, the first `most` at most; malformed ones are skipped.
     pub fn endpoints(&self, names: NameTable<'_>, most: usize) -> Vec<EndpointId> {
         let mut reader = FieldReader::closed(self.bytes, 0, "");
         let mut next = || Some((reader.sdnv().ok()?, reader.sdnv().ok()?));
@@ -171,7 +172,7 @@ impl<'a> Block<'a> {
         let span = start.at..reader.position();
         Ok(Block { start, data, meaning, span })
     }
-    /// Bit of a kind of block that every node may write or change; 0: no such block.
+    /// Bit that stands for this kind of hop-written block; 0 for a block that hops do not write.
     pub fn of_hops(&self) -> u8 {
         match self.meaning {
             Meaning::PreviousHop(_) => 1,
@@ -252,7 +253,7 @@ pub(super) fn custody_data(number: u64, custodian: &EndpointId) -> Vec<u8> {
 /// Appends an extension block without endpoint ID references.
 pub(super) fn put_block(kind: u8, flags: u64, data: &[u8], out: &mut impl ByteSink) {
     out.byte(kind);
-    // The block moves in front of the payload and has no references.
+    // A written block has no references; the caller flags the last block.
     put_sdnv(out, flags & !(REFERENCES | LAST));
     put_sdnv(out, data.len() as u64);
     out.put(data);

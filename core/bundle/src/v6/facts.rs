@@ -51,7 +51,7 @@ pub(super) struct Edits {
     marks: Vec<(usize, u8)>,
 }
 impl Edits {
-    /// Sets bits in the last byte of block flags, which holds all of them.
+    /// Sets block flags in the last byte of their SDNV, which holds all bits used here.
     pub fn mark(&mut self, flags_at: usize, bits: u64) {
         self.marks.push((flags_at, bits as u8));
     }
@@ -90,7 +90,7 @@ pub(super) struct BlockSummary {
 }
 
 impl BlockSummary {
-    /// Adds one block. Of each kind, the first counts.
+    /// Adds one block; `after`: it follows the payload. Of each kind, the first block counts.
     pub fn block(&mut self, block: &Block<'_>, after: bool) {
         let kept = match &block.meaning {
             Meaning::PreviousHop(node) => {

@@ -9,7 +9,7 @@ use crate::Profile;
 use crate::head::{HOP_BYTES, HeadError, MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES};
 use farlink_base::sdnv;
 
-/// Most bytes of the blocks after the payload, which a node keeps in memory while the payload goes to disk.
+/// Maximum length of all blocks after the payload, which a node keeps in memory while the payload goes to disk.
 pub const MAX_TAIL_BYTES: usize = 4096;
 
 /// Parsed head of a bundle, up to the payload's first byte. Positions are offsets into the bundle.
@@ -136,7 +136,7 @@ impl BundleHead {
 /// Counters of the limits on blocks.
 #[derive(Default)]
 struct BlockCounts {
-    /// Number of blocks that no hop writes.
+    /// Number of extension blocks other than those that hops write.
     blocks: usize,
     /// Bytes of blocks that hops write.
     hop_bytes: usize,

@@ -12,8 +12,9 @@ use crate::{CreationTimestamp, EndpointId, Profile};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DtnTime, Facts, Payload, Rare, Refusal};
 
-/// Sequence numbers per millisecond that fit 32 bits together with the millisecond. ION truncates sequence numbers to
-/// 32 bits: it would merge bundles that then look alike, and its signals and reports would not match ours.
+/// Number of sequence numbers per millisecond for which millisecond and number together fit 32 bits. ION truncates
+/// sequence numbers to 32 bits: it would merge bundles that then look alike, and its signals and reports would not
+/// match ours.
 const NARROW: u64 = 1 << 22;
 
 /// Creation time in seconds, and a sequence number with the milliseconds in front: distinct timestamps stay distinct,
@@ -108,7 +109,7 @@ pub fn make(draft: &BundleDraft, creation: CreationTimestamp, payload: Payload) 
 }
 
 /// Reassembles a bundle (RFC 5050 5.9) from the blocks of the fragment with the lowest offset and the whole payload.
-/// Blocks after the payload, which only the last fragment had, are lost: they were unknown to this node.
+/// Blocks after the payload, which only the last fragment carries, are lost.
 // 5050-5.9-1
 pub fn whole(first: &BundleMeta, payload: Payload) -> BundleMeta {
     let shape = PayloadShape { fragment: None, len: payload.len(), first: true, last: true };

@@ -145,7 +145,7 @@ pub fn text(endpoint: &EndpointId) -> String {
     parts(endpoint).map_or_else(|| endpoint.to_string(), |(scheme, part)| format!("{scheme}:{part}"))
 }
 
-/// Node and service of an endpoint ID that needs no dictionary (RFC 6260 2.1).
+/// Node and service of an endpoint ID that needs no dictionary (RFC 6260 2.1); `None` for others.
 pub(super) fn numbers(endpoint: &EndpointId) -> Option<(u64, u64)> {
     match endpoint {
         EndpointId::Null => Some((0, 0)),

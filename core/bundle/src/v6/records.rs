@@ -26,11 +26,11 @@ pub struct StatusReport {
     pub received: StatusItem,
     /// Assertion that the node took custody.
     pub accepted: StatusItem,
-    /// Assertion that the node forwarded it.
+    /// Assertion that the node forwarded the bundle.
     pub forwarded: StatusItem,
-    /// Assertion that the node delivered it.
+    /// Assertion that the node delivered the bundle.
     pub delivered: StatusItem,
-    /// Assertion that the node deleted it.
+    /// Assertion that the node deleted the bundle.
     pub deleted: StatusItem,
     /// Reason code; codes up to 8 are those of [`crate::reason`].
     pub reason: u8,
@@ -126,7 +126,8 @@ impl StatusReport {
     }
 }
 
-/// BPv6 code for a reason of [`crate::reason`]: reasons added by BPv7 map to the nearest old one.
+/// BPv6 code for a reason of [`crate::reason`]. Of the reasons added by BPv7, two map to the nearest old one, the
+/// others to "no additional information".
 // 5050-5.6-2
 fn old_reason(code: u64) -> u8 {
     match code {
@@ -181,7 +182,7 @@ pub fn signal(content: &[u8]) -> Bytes {
 /// Parses the payload of an administrative bundle.
 ///
 /// # Errors
-/// The record is malformed; names the rule and the offset.
+/// The record is malformed; the error names the rule and the offset.
 pub fn record(payload: &[u8]) -> Result<ParsedRecord, Malformed> {
     let mut reader = FieldReader::closed(payload, 0, SHORT);
     read_record(&mut reader, payload).map_err(HeadError::error)

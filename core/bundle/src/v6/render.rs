@@ -35,9 +35,9 @@ fn put(meta: &BundleMeta, hop: &HopState, range: Option<&Range<u64>>, out: &mut 
 }
 
 /// Encodes the bundle as it leaves. Previous hop, age and labels come from `hop`, each in its block with its own flags;
-/// missing blocks are added before the payload. A null node, or no labels, removes the block. A custodian that is not
-/// null takes custody; if the endpoint IDs are numbers (RFC 6260), it must be one too. All other blocks stay byte for
-/// byte, in order. Hops are not counted: BPv6 has no such block.
+/// missing blocks are added before the payload. A null node, or no labels, removes the block. The hop's custodian,
+/// unless null, becomes the bundle's; a bundle whose endpoint IDs are numbers (RFC 6260) keeps its custodian if the new
+/// one is not a number. All other blocks stay byte for byte, in order. Hops are not counted: BPv6 has no such block.
 ///
 /// `cut` selects a fragment with this range of the payload (RFC 5050 5.8); the whole range is no fragment. The caller
 /// decides whether a bundle may be fragmented.
@@ -52,7 +52,7 @@ pub fn render(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, out: &
 }
 
 /// [`render`] with the payload bytes given separately: all of them, or those of the range `cut`, wherever they are
-/// stored. The bytes around them do not depend on them.
+/// stored. The bytes before and after the payload do not depend on its content.
 pub fn render_loaded(
     meta: &BundleMeta,
     payload: Payload,

@@ -20,9 +20,10 @@ pub(super) struct PayloadShape {
     pub fragment: Option<FragmentInfo>,
     /// Length of the payload, bytes.
     pub len: u64,
-    /// Whether it starts at the payload's beginning: then all blocks before the payload go along (RFC 5050 5.8).
+    /// Whether this part starts at the payload's beginning; if so, it carries all blocks before the payload (RFC 5050
+    /// 5.8).
     pub first: bool,
-    /// Whether it ends at the payload's end: then all blocks after the payload go along.
+    /// Whether this part ends at the payload's end; if so, it carries all blocks after the payload.
     pub last: bool,
 }
 
@@ -54,7 +55,7 @@ struct Rewrite<'a> {
     custodian: Option<&'a EndpointId>,
     /// Whether the primary block, as it leaves, names the custodian of the hop.
     names_custodian: bool,
-    /// Kinds of hop-written blocks that stay ([`Block::of_hops`]).
+    /// Kinds of hop-written blocks that were kept or written so far, as bits ([`Block::of_hops`]).
     met: u8,
 }
 const PREVIOUS: u8 = 1;
@@ -84,7 +85,7 @@ impl<'a> Rewrite<'a> {
             }
         };
         self.add_missing(out);
-        // Before the payload's header is written: whether it is the last block depends on them.
+        // Rewritten before the payload's header: whether the payload block is the last depends on them.
         let rest = self.after(after, names)?;
         let last = if rest.is_empty() { block_flags::LAST } else { 0 };
         if self.shape.is_none() && payload.flags & block_flags::LAST == last {
@@ -139,8 +140,8 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Decides the treatment of a block on this hop. A block with unchanged meaning stays verbatim, however it was
-    /// encoded.
+    /// Decides the treatment of a block on this hop. A block whose content stays the same is copied verbatim, however
+    /// it was encoded.
     // 5050-5.8-4, 5050-5.8-5, 5050-5.8-6
     fn change(&mut self, block: &Block<'_>, after: bool) -> BlockChange {
         let replicate = block.start.flags & block_flags::REPLICATE != 0;
@@ -181,8 +182,8 @@ impl<'a> Rewrite<'a> {
         change
     }
 
-    /// Decides the treatment of a custody number. It stays the previous custodian's unless the hop assigns one; a
-    /// fragment must not carry it, as it would confirm the whole bundle.
+    /// Decides the treatment of a custody number. The previous custodian's number stays unless this hop takes custody
+    /// or assigns a number; a fragment carries none, as a signal about it would confirm the whole bundle.
     fn number(&self, hop: &HopState, id: u64, by: &EndpointId, first: bool) -> BlockChange {
         if self.is_piece() {
             return BlockChange::Remove;
@@ -213,7 +214,7 @@ impl<'a> Rewrite<'a> {
         add(PREVIOUS, kind::PREVIOUS_HOP, block_flags::DISCARD, previous);
         add(LABELS, kind::LABELS, block_flags::REPLICATE, hop.labels.map(labels_data));
         add(UNVOUCHED, kind::UNVOUCHED, block_flags::REPLICATE, hop.unvouched.then(|| Vec::from([1])));
-        // A node that does not know the block cannot signal its number: it should discard it.
+        // Nodes that do not know the block should discard it: they cannot send a signal about its number.
         let number = number.map(|new| custody_data(new.number, &hop.custodian));
         add(CUSTODY, kind::CUSTODY, block_flags::DISCARD, number);
         // Without creation time, a bundle expires by its age alone.
@@ -251,8 +252,8 @@ impl<'a> Rewrite<'a> {
     }
 }
 
-/// Reference to a new custodian, and the dictionary with it (RFC 5050 5.10.1). `None` if it cannot be expressed: a
-/// bundle whose endpoint IDs are numbers has no place for names.
+/// Reference to a new custodian, and the dictionary extended by its name (RFC 5050 5.10.1). `None` if a bundle whose
+/// endpoint IDs are numbers has no place for the name.
 fn custodian(new: &EndpointId, names: NameTable<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut dictionary = Dictionary { bytes: names.dictionary.to_vec() };
     let pair = if names.compressed() { numbers(new)? } else { dictionary.reference(new)? };

@@ -11,7 +11,7 @@ use crate::{BundleId, EndpointId};
 use alloc::vec::Vec;
 use farlink_base::{Bytes, Malformed, Payload};
 
-/// Most references of one block that are resolved.
+/// Maximum number of references resolved in one block.
 const REFERENCES_MAX: usize = 32;
 
 /// Extension block with its position.
@@ -21,7 +21,7 @@ pub struct BlockView {
     pub kind: u8,
     /// Block processing control flags ([`super::block_flags`]).
     pub flags: u64,
-    /// First 32 endpoint IDs it refers to.
+    /// First 32 endpoint IDs that the block refers to.
     pub references: Vec<EndpointId>,
     /// Block-type-specific data.
     pub data: Bytes,

@@ -6,8 +6,8 @@ use crate::{BlockData, Profile};
 use alloc::vec::Vec;
 use farlink_base::{Accel, Payload};
 
-/// Replaces the age, ms, in the first bytes of an encoded bundle, and the CRC of its block. `None` if they have no age
-/// block of age `was`.
+/// Replaces the age `was` with `is` (both in ms) in the first bytes of an encoded bundle, and updates the block's CRC.
+/// `None` if these bytes have no age block with the age `was`.
 // 9171-5.4-9
 pub fn restamp(bundle: &Payload, was: u64, is: u64) -> Option<Payload> {
     let accel = Accel::default();

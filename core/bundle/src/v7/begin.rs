@@ -1,4 +1,4 @@
-//! Incomplete bundles: their facts are known before their payload has arrived.
+//! Bundles of which the head has arrived, but not yet the payload.
 
 use super::facts::BlockSummary;
 use crate::check::PayloadCheck;
@@ -9,7 +9,7 @@ use farlink_base::{Accel, BundleMeta, HopState, Malformed, Payload};
 /// Bundle whose head has arrived.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    /// Facts; the payload is a placeholder of the right length, the tail unknown.
+    /// Facts known so far; the payload is a placeholder of the right length, and the CRC in `tail` is 0.
     pub meta: BundleMeta,
     /// Hop state from the head's blocks.
     pub hop: HopState,
@@ -19,9 +19,9 @@ pub struct Begun {
     pub payload_len: u64,
     /// Check that takes the payload's bytes as they arrive, then the bytes after it.
     pub check: PayloadCheck,
-    /// Whether it has BPSec blocks, which cannot be verified on a part of the bundle.
+    /// Whether the bundle has BPSec blocks, which cannot be verified on a part of it.
     pub guarded: bool,
-    /// Whether its primary block has a CRC, so that its identity is certain whatever is wrong with the rest.
+    /// Whether the primary block has a CRC: then the bundle's identity is certain even if the rest is damaged.
     pub named: bool,
 }
 

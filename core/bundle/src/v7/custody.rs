@@ -13,10 +13,10 @@ use farlink_base::{BundleMeta, Bytes, Malformed, Transfer};
 /// CBOR major types used by compressed signals only.
 const NEGATIVE: u8 = 1;
 const MAP: u8 = 5;
-/// Most run lengths of one sequence, and most sequences of one code. Each takes at least a byte, and no record of ours
-/// is that long.
+/// Maximum number of run lengths in one sequence, and of sequences for one code. Each takes at least a byte, and no
+/// record of ours is that long.
 const RUNS_MAX: u64 = 1 << 16;
-/// Most codes of one signal: each is compared with all before it, at quadratic cost.
+/// Maximum number of event codes in one signal; checking for repeated codes takes quadratic time.
 const KINDS_MAX: u64 = 256;
 
 /// Type codes of the blocks and records on the wire.
@@ -48,7 +48,7 @@ pub struct TransferBlock {
     pub custodian: EndpointId,
 }
 impl TransferBlock {
-    /// Decodes the data of a block; `None` if it has another content.
+    /// Decodes the data of a block; `None` if it is malformed.
     pub fn decode(data: &[u8]) -> Option<TransferBlock> {
         let mut reader = CborReader::new(data, 0, false);
         let read = reader.list_of(3, "", |reader| {
@@ -99,7 +99,7 @@ pub struct ReportingBlock {
     pub report_to: Option<EndpointId>,
 }
 impl ReportingBlock {
-    /// Decodes the data of a block; `None` if it has another content.
+    /// Decodes the data of a block; `None` if it is malformed.
     pub fn decode(data: &[u8]) -> Option<ReportingBlock> {
         let mut reader = CborReader::new(data, 0, false);
         let read = reader.list(|reader, items| {
@@ -169,7 +169,7 @@ pub struct Sequence {
     pub counter: Counter,
     /// Ranges, lowest first and disjoint.
     pub runs: Vec<NumberRun>,
-    /// Node that added the block, if not the signal's recipient.
+    /// Node that added the reporting block, if not the signal's recipient.
     pub source: Option<EndpointId>,
 }
 impl Sequence {
@@ -285,7 +285,7 @@ pub fn put_signal(kind: u64, said: &[SignalEntry]) -> Bytes {
 /// Decodes the content of a compressed signal.
 ///
 /// # Errors
-/// The signal is malformed; names the rule and the offset.
+/// The signal is malformed; the error names the rule and the offset.
 pub fn read_signal(content: &[u8]) -> Result<Vec<SignalEntry>, Malformed> {
     let mut reader = CborReader::new(content, 0, false);
     let (major, codes) = reader.head()?;
@@ -325,16 +325,19 @@ pub fn read_signal(content: &[u8]) -> Result<Vec<SignalEntry>, Malformed> {
     Ok(said)
 }
 
-/// First custody transfer block of this type; `None` for fragments and for bundles that may not have one.
+/// Custodian and number in the first custody transfer block, whose block type is `block`. `None` without a valid one,
+/// and for fragments, administrative and anonymous bundles.
 pub fn transfer(bundle: &BundleMeta, block: u64) -> Option<(EndpointId, Transfer)> {
     let TransferBlock { number, sequence, custodian } = TransferBlock::decode(first_block(bundle, block)?)?;
     Some((custodian, Transfer { number, sequence, block }))
 }
-/// First compressed reporting block of this type; `None` for fragments and for bundles that may not have one.
+/// Content of the first compressed reporting block, whose block type is `block`. `None` without a valid one, and for
+/// fragments, administrative and anonymous bundles.
 pub fn reporting(bundle: &BundleMeta, block: u64) -> Option<ReportingBlock> {
     ReportingBlock::decode(first_block(bundle, block)?)
 }
-/// Data of the first block of a type before the payload; `None` for fragments, administrative and anonymous bundles.
+/// Data of the first block of type `block` before the payload. `None` without one, and for fragments, administrative
+/// and anonymous bundles.
 fn first_block(bundle: &BundleMeta, block: u64) -> Option<&[u8]> {
     if bundle.fragment().is_some() || bundle.is_anonymous() || bundle.is_administrative() {
         return None;

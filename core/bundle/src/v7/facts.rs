@@ -105,7 +105,7 @@ impl BlockSummary {
             None => self.unknown(block.fields.kind, block.fields.flags, block.span),
         }
     }
-    /// Adds the content of a known block. Of private types, which may repeat, the first counts.
+    /// Adds the content of a known block. If blocks of a private type repeat, the first counts.
     pub(super) fn understood(&mut self, data: BlockData) {
         match data {
             BlockData::PreviousNode(eid) => self.hop.previous = eid,

@@ -32,10 +32,11 @@ pub struct BundleDraft {
     pub hop_limit: u8,
     /// Initial labels of router and congestion control.
     pub labels: Option<[u32; 2]>,
-    /// Type of the custody transfer block (CCSDS 734.6-O-1); 0: custody is not requested. A bundle with one must not be
-    /// fragmented. Its number comes with the hop.
+    /// Type of the custody transfer block (CCSDS 734.6-O-1); 0: custody is not requested. A bundle with such a block
+    /// must not be fragmented. [`super::render`] takes the custody number from the hop state.
     pub custody: u64,
-    /// Type and content of the compressed reporting block (CCSDS 734.6-O-1). A bundle with one must not be fragmented.
+    /// Type and content of the compressed reporting block (CCSDS 734.6-O-1). A bundle with such a block must not be
+    /// fragmented.
     pub reporting: Option<(u64, ReportingBlock)>,
 }
 
@@ -51,8 +52,8 @@ impl BundleDraft {
     }
 }
 
-/// CRC type for a payload: none on disk, since a CRC is computed in memory or not at all (RFC 9171 4.3.2 lets a payload
-/// block go without).
+/// CRC type of a payload block: none for a payload on disk, which is not read to compute one (RFC 9171 4.3.2 permits
+/// that).
 fn crc_for(crc: CrcType, payload: &Payload) -> CrcType {
     if payload.is_stored() { CrcType::None } else { crc }
 }
@@ -142,8 +143,8 @@ fn primary(draft: &BundleDraft, creation: CreationTimestamp, crc: CrcType, whole
     }
 }
 
-/// Reassembles a bundle (RFC 9171 5.9) from the blocks of the fragment at offset 0 and the whole payload. If that is on
-/// disk, its block goes without CRC.
+/// Reassembles a bundle (RFC 9171 5.9) from the blocks of the fragment at offset 0 and the whole payload. A payload on
+/// disk gets no CRC.
 // 9171-5.9-1
 pub fn whole(first: &BundleMeta, payload: Payload, accel: &Accel) -> BundleMeta {
     let crc = crc_for(crc_of(first.tail_len), &payload);

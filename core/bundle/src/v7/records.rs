@@ -62,7 +62,7 @@ pub fn signal(content: &[u8]) -> Bytes {
 /// Parses the payload of an administrative bundle.
 ///
 /// # Errors
-/// The record is malformed; names the rule and the offset.
+/// The record is malformed; the error names the rule and the offset.
 pub fn record(payload: &[u8]) -> Result<ParsedRecord, Malformed> {
     Ok(match AdministrativeRecord::decode(payload)? {
         AdministrativeRecord::Status(report) => ParsedRecord::Report(report),

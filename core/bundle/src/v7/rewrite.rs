@@ -33,7 +33,7 @@ pub(super) struct PayloadShape {
     pub(super) crc: CrcType,
     /// Whether blocks not marked for replication go along.
     pub(super) all_blocks: bool,
-    /// Whether the age block always goes along.
+    /// Whether the age block goes along even if not marked for replication.
     pub(super) age: bool,
 }
 impl PayloadShape {
@@ -181,8 +181,8 @@ impl<O: ByteSink> Rewrite<'_, O> {
         self.from = end;
     }
 
-    /// Writes the primary block, which never changes (RFC 9171 4.3.1) except in a fragment. Its other fields keep their
-    /// encoding, so that a signature over it is valid again after reassembly.
+    /// Writes the primary block, unchanged (RFC 9171 4.3.1) except for a fragment's flag, position and CRC. Its other
+    /// fields keep their encoding, so that a signature over it is valid again after reassembly.
     // 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4, 9171-5.8-5
     fn primary(&mut self, reader: &mut CborReader<'_>, shape: Option<&PayloadShape>) -> Result<(), Malformed> {
         let mut fields = reader.clone();
@@ -211,8 +211,8 @@ impl<O: ByteSink> Rewrite<'_, O> {
         Ok(())
     }
 
-    /// Decides the treatment of a block on this hop. A block with unchanged meaning stays verbatim, however it was
-    /// encoded.
+    /// Decides the treatment of a block on this hop. A block whose content stays the same is copied verbatim, however
+    /// it was encoded.
     // 9171-5.4-9
     fn change(&mut self, fields: BlockStart, data: &[u8]) -> BlockChange {
         let Some(hop) = self.hop else { return BlockChange::Keep };

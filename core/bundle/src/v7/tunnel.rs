@@ -1,5 +1,5 @@
 //! Bundle-in-bundle encapsulation (draft-ietf-dtn-bibect-05): the administrative record that carries a bundle, and the
-//! signal about bundles sent so.
+//! signal that reports the fate of carried bundles.
 //!
 //! Record types are the caller's configuration: drafts and HDTN use 3 and 4, ION 7 and 8.
 
@@ -23,9 +23,9 @@ impl Default for TunnelCodes {
     }
 }
 
-/// Most bytes before a carried bundle: six CBOR heads.
+/// Upper bound of the bytes before a carried bundle, which are six CBOR heads.
 const BEFORE_MAX: usize = 64;
-/// Most ranges of one signal: each takes at least three bytes.
+/// Maximum number of ranges in one signal; each takes at least three bytes.
 const RUNS_MAX: u64 = 1 << 14;
 
 /// Bundle encapsulated in another one.
@@ -35,13 +35,12 @@ pub struct Carried {
     pub number: u64,
     /// Time at which the sender retransmits without a signal: DTN ms, or Unix seconds from ION; 0: not stated.
     pub due: u64,
-    /// Encoded bundle, wherever its bytes are.
+    /// Encoded bundle; its bytes may be in memory or on disk.
     pub bundle: Payload,
 }
 
 impl Carried {
-    /// Encodes the payload of the administrative bundle around it, without touching the bundle's bytes, wherever they
-    /// are.
+    /// Encodes the payload of the administrative bundle. The carried bundle's bytes are shared, not read.
     pub fn encode(self, kind: u64) -> Payload {
         let mut head = Vec::with_capacity(BEFORE_MAX);
         put_head(&mut head, ARRAY, 2);
@@ -54,11 +53,11 @@ impl Carried {
         payload.append(self.bundle);
         payload
     }
-    /// Decodes the payload of an administrative bundle, of which the carried bundle is a slice; `None` for another
-    /// record.
+    /// Decodes an administrative payload; the carried bundle is a slice of it, without a copy. `None` if the record
+    /// type is not `kind`.
     ///
     /// # Errors
-    /// The record is malformed; names the rule and the offset.
+    /// The record is malformed; the error names the rule and the offset.
     pub fn read(payload: &Payload, kind: u64) -> Result<Option<Carried>, Malformed> {
         let mut room = [0; BEFORE_MAX];
         let len = payload.copy_to(0, &mut room);
@@ -131,7 +130,7 @@ impl TunnelSignal {
     /// Decodes the content of a signal record.
     ///
     /// # Errors
-    /// The record is malformed; names the rule and the offset.
+    /// The record is malformed; the error names the rule and the offset.
     pub fn read(content: &[u8]) -> Result<TunnelSignal, Malformed> {
         let mut reader = CborReader::new(content, 0, false);
         let signal = reader.list_of(2, "a signal is a disposition and ranges of numbers", |reader| {

@@ -1,5 +1,5 @@
 //! Table of nodes that announce themselves, keyed by source address and claimed node ID, so that a node that claims
-//! another's name does not replace its entry. Bounded per address and in total; only nodes without a link are
+//! another's name does not replace that node's entry. Bounded per address and in total; only nodes without a link are
 //! evicted.
 
 use super::{DiscoveredId, HEARD_MAX, NAMES_MAX, PERIOD_MAX, SILENCE, SILENCE_ANSWERING};
@@ -23,7 +23,7 @@ pub struct AnnouncedNode {
     pub first: Instant,
     /// Time of its latest beacon.
     pub last: Instant,
-    /// Announced beacon period; this node's own interval if the beacon has none.
+    /// Announced beacon period; this node's own interval if the latest beacon has none.
     pub period: Duration,
     /// Sequence number of its latest beacon, if the format has one.
     pub sequence: Option<u32>,
@@ -31,7 +31,7 @@ pub struct AnnouncedNode {
     pub beacons: u64,
     /// State of the link to it.
     pub stands: NodeState,
-    /// Failed attempts to connect to it.
+    /// Attempts to connect to it that failed since its entry was made.
     pub failed: u32,
     /// Whether its latest beacon announced that it leaves.
     pub leaves: bool,
@@ -40,9 +40,9 @@ pub struct AnnouncedNode {
 /// Link state of an announced node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
-    /// No link; the next attempt is not before `until`.
+    /// No link; the node waits for an attempt to connect.
     Waiting {
-        /// Earliest next attempt.
+        /// Earliest time of the attempt; the backoff of the address may end later.
         until: Instant,
     },
     /// A link was made for it.
@@ -51,7 +51,7 @@ pub enum NodeState {
         id: DiscoveredId,
         /// Time the link was made.
         since: Instant,
-        /// Time since which the link carries bundles.
+        /// Time at which the link was first found up; `None` before.
         up: Option<Instant>,
     },
 }
@@ -59,8 +59,8 @@ pub enum NodeState {
 impl AnnouncedNode {
     /// Time at which the node counts as gone unless another beacon arrives.
     pub fn silent_at(&self, layer: &LayerInfo) -> Instant {
-        // Only sessions with keepalives both ways prove that the peer lives: a stream layer that carries bundles one
-        // way only proves nothing about the receiver's node.
+        // Keepalives in both directions prove that the peer lives. A stream layer that carries bundles one way only
+        // proves nothing about the receiver's node.
         let answers = matches!(self.stands, NodeState::Linked { up: Some(_), .. })
             && layer.medium == Medium::Streams
             && !layer.one_way;
@@ -89,7 +89,7 @@ impl AnnouncedNodes {
     pub fn new(seed: u64) -> AnnouncedNodes {
         AnnouncedNodes { all: BTreeMap::new(), linked: 0, rng: Rng::stream(seed, 1) }
     }
-    /// Entry of one node. Its state may be changed only by [`AnnouncedNodes::stand`], which keeps the count of links.
+    /// Entry of one node. Only [`AnnouncedNodes::stand`] may change its link state, because it counts the links.
     pub fn get_mut(&mut self, key: &AnnouncerKey) -> Option<&mut AnnouncedNode> {
         self.all.get_mut(key)
     }
@@ -117,8 +117,8 @@ impl AnnouncedNodes {
             self.linked -= usize::from(heard.link_id().is_some());
         }
     }
-    /// Inserts a node without a link. At the bound for its address, or in total, a random node without a link is
-    /// evicted; returns false if every node has a link.
+    /// Inserts a node without a link. At the limit per address, a random node without a link at that address is
+    /// evicted; at the limit in total, one anywhere. Returns false if all nodes at a full address have links.
     pub fn insert(&mut self, key: AnnouncerKey, heard: AnnouncedNode) -> bool {
         let first = (key.0, EndpointId::Null);
         let of_host = || self.all.range(&first..).take_while(|(other, _)| other.0 == key.0);
@@ -126,7 +126,7 @@ impl AnnouncedNodes {
         let waits = |(_, heard): &(&AnnouncerKey, &AnnouncedNode)| heard.link_id().is_none();
         if crowded || self.all.len() - self.linked >= HEARD_MAX {
             let waiting = if crowded { of_host().filter(waits).count() } else { self.all.len() - self.linked };
-            // A random victim: whoever floods the table cannot predict which entry it displaces.
+            // Evict at random, so that a flood of beacons cannot choose the entry to displace.
             let place = self.rng.below(waiting as u64) as usize;
             let gives_way = match crowded {
                 true => of_host().filter(waits).nth(place),

@@ -11,19 +11,19 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use farlink_base::{Duration, EndpointId, Instant, Rng, Sink, pattern_rank};
 
-/// Interval of checks on the links made.
+/// Interval between checks of the links and of the nodes waiting for one.
 const LOOK: Duration = Duration::from_secs(1);
 /// Delay from the first beacon of a new node to the next check, so that beacons of others can arrive first.
 const SOON: Duration = Duration::from_millis(100);
-/// Longest wait of the node with the greater name for the other to connect.
+/// Longest time that the node with the greater name waits for the other to connect.
 const POLITE: Duration = Duration::from_secs(2);
 
-/// Counts of datagrams received by the announcer.
+/// Numbers of datagrams received by the announcer; this node's own beacons, looped back, are not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BeaconCounts {
     /// Beacons of accepted nodes that share a layer with this node.
     pub wanted: u64,
-    /// Beacons of other nodes.
+    /// Beacons of nodes that are not accepted, share no layer, or have a source address that names no host.
     pub unwanted: u64,
     /// Datagrams that are not beacons.
     pub unreadable: u64,
@@ -72,11 +72,11 @@ impl Announcer {
     pub fn announced(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.heard.iter().map(|(key, heard)| (&key.1, heard))
     }
-    /// Counts of datagrams received.
+    /// Numbers of datagrams received.
     pub fn counts(&self) -> BeaconCounts {
         self.counts
     }
-    /// Latest time for the next [`Input::Wake`].
+    /// Time at which [`Input::Wake`] is due; `None` if nothing is scheduled.
     pub fn next_timeout(&self) -> Option<Instant> {
         Instant::earliest([self.speaks, self.looks])
     }
@@ -87,7 +87,7 @@ impl Announcer {
             Input::Wake => {
                 if self.speaks.is_some_and(|at| at <= now) {
                     self.speak(self.config.interval, out);
-                    // A jitter of 10 % keeps nodes that started together from sending at the same moment.
+                    // Vary the interval by 10 %, so that nodes that started together do not send at the same moment.
                     let jitter = 0.9 + 0.2 * self.rng.unit();
                     self.speaks = Some(now + self.config.interval.mul_f64(jitter));
                 }
@@ -152,17 +152,19 @@ impl Announcer {
             return self.leave(now, &key, around, out);
         }
         known.period = period;
-        // The address of a link in use does not follow beacons, which anyone can forge.
+        // Beacons do not move a link in use, because anyone can forge them.
         if known.link_id().is_none() {
             (known.layer, known.address) = (layer, address);
         }
     }
 
-    /// Preferred common layer, and the address at which the node serves it.
+    /// Preferred layer that both nodes know, as index in [`Config::reach`], and the address at which the other node
+    /// serves it; `None` if they share no usable layer.
     fn way_to(&self, beacon: &Beacon, from: SocketAddr) -> Option<(usize, SocketAddr)> {
         self.config.reach.iter().enumerate().find_map(|(place, layer)| {
             let service = beacon.services.iter().find(|service| service.layer == *layer)?;
-            // LTP addresses its peer by engine number, which is the ipn node number: other names have none.
+            // LTP addresses its peer by engine number, which is the ipn node number; a node ID of another scheme has
+            // none.
             if layer.introduction == Introduction::Engine && beacon.node.ipn_node().is_none() {
                 return None;
             }
@@ -179,7 +181,7 @@ impl Announcer {
         self.config.accept.iter().any(|pattern| pattern_rank(pattern, node, &text).is_some())
     }
 
-    /// Adds a new node. Of two nodes that receive each other's beacons the one with the lesser name connects.
+    /// Adds a new node. Of two nodes that receive each other's beacons, the one with the lesser name connects at once.
     fn meet(
         &mut self,
         now: Instant,
@@ -189,9 +191,9 @@ impl Announcer {
         beacon: &Beacon,
         period: Duration,
     ) {
-        // Both nodes apply the same rule, so one of them connects at once.
+        // Both nodes compare the same names, so exactly one of them waits.
         let polite = self.own_name > key.1.to_string();
-        // The node with the greater name waits a little only: the other may receive no beacons, or never connect.
+        // The wait is bounded, because the other may receive no beacons, or never connect.
         let wait = if polite { self.config.interval.min(POLITE) } else { Duration::ZERO };
         let heard = AnnouncedNode {
             address,
@@ -213,8 +215,9 @@ impl Announcer {
     /// Handles a beacon that announces departure.
     fn leave(&mut self, now: Instant, key: &AnnouncerKey, around: &impl Around, out: &mut impl Sink<Output>) {
         match self.heard.get_mut(key).map(|heard| (heard.stands, heard.address)) {
-            // Anyone can forge this beacon, so a link with a live session stays. An attempt that ends this way counts
-            // as failed: otherwise alternating arrivals and departures would cause a connection attempt each time.
+            // Anyone can forge this beacon, so a link with a live session stays. Dropping a link that is not up counts
+            // as a failed attempt: otherwise alternating arrivals and departures would cause a connection attempt each
+            // time.
             Some((NodeState::Linked { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
                 out.push(Output::Lost { id, why: "it leaves" });
                 self.tried.end(now, address, None);
@@ -231,7 +234,7 @@ impl Announcer {
             self.look_after(now, &key, around, out);
         }
         self.reach(now, around, out);
-        // Without announced nodes no timer runs.
+        // Without announced nodes the timer stops.
         self.looks = (!self.heard.is_empty()).then_some(now + LOOK);
     }
 
@@ -249,7 +252,7 @@ impl Announcer {
                     id,
                     why: if up.is_some() { "its session ended" } else { "it does not answer" },
                 });
-                // A session that lasted clears the backoff, so that its link is made again at once.
+                // A session that lasted clears the backoff of its address, so that it is connected to again at once.
                 self.tried.end(now, address, up.map(|up| now.since(up)));
                 heard.failed += u32::from(up.is_none());
                 if leaves {
@@ -271,8 +274,9 @@ impl Announcer {
         }
     }
 
-    /// Starts attempts to nodes that are due, one per address. Order: fewest failed ports of the host, fewest
-    /// failures of the node, nodes with a second beacon, nodes known longest.
+    /// Starts attempts to nodes that are due, one per address, within the limits on links and attempts. Order: hosts
+    /// with the fewest failed ports, then nodes with the fewest failures, nodes with a second beacon, nodes known
+    /// longest.
     fn reach(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
         if self.heard.linked() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
             return;
@@ -296,7 +300,7 @@ impl Announcer {
             }
             let Some(heard) = self.heard.get_mut(&key) else { continue };
             let (layer, address) = (heard.layer, heard.address);
-            // One link per address: further node IDs claimed there must wait.
+            // Only one link per address: further node IDs claimed there must wait.
             if taken.contains(&address) || around.is_known(&key.1, layer, address) {
                 continue;
             }
@@ -310,8 +314,8 @@ impl Announcer {
     }
 }
 
-/// Whether an address names one host. Connecting to an unspecified address would reach this host (RFC 1122 3.2.1.3;
-/// RFC 4291 2.5.2), and a datagram may carry it as its source.
+/// Whether an address names one host. A datagram may carry an unspecified source address, and connecting to that would
+/// reach this node's own host (RFC 1122 3.2.1.3; RFC 4291 2.5.2).
 fn is_host(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)

@@ -1,12 +1,13 @@
-//! Recent and failed connection attempts: limits their rate and backs off per address, whatever beacons claim.
+//! Recent and failed connection attempts: limits their rate, and backs off per address regardless of the names claimed
+//! there.
 
 use super::{AGAIN_MAX, AGAIN_MIN, ATTEMPT, ATTEMPTS_MAX};
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::{Duration, Instant};
 
-/// Most addresses remembered: every attempt that can fail within twice the longest backoff. So no address is evicted
-/// before its backoff has ended.
+/// Most addresses remembered: as many attempts as can fail within twice the longest backoff, so that no address is
+/// evicted before its backoff has ended.
 const TRIED_MAX: usize = (2 * AGAIN_MAX.as_secs() / ATTEMPT.as_secs()) as usize * ATTEMPTS_MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +20,12 @@ struct Failed {
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     failed: BTreeMap<SocketAddr, Failed>,
-    /// Start times of the most recent attempts.
+    /// Start times of the latest attempts, at most [`ATTEMPTS_MAX`].
     begun: VecDeque<Instant>,
 }
 
 impl Attempts {
-    /// Time at which one more attempt may start, anywhere; `None` if it may start now.
+    /// Earliest time of the next attempt to any address; `None` if one may start now.
     pub fn full_until(&self, now: Instant) -> Option<Instant> {
         let first = self.begun.front().filter(|_| self.begun.len() >= ATTEMPTS_MAX);
         first.map(|first| *first + ATTEMPT).filter(|until| *until > now)
@@ -36,18 +37,18 @@ impl Attempts {
         }
         self.begun.push_back(now);
     }
-    /// End of an address's backoff; zero if its last attempt succeeded.
+    /// End of an address's backoff, which may have passed; zero if no failure is remembered.
     pub fn until(&self, address: SocketAddr) -> Instant {
         self.failed.get(&address).map_or(Instant::ZERO, |failed| failed.until)
     }
-    /// Number of a host's ports with a failed attempt.
+    /// Number of a host's ports with a remembered failure.
     pub fn of_host(&self, host: IpAddr) -> usize {
         self.failed.range(SocketAddr::new(host, 0)..=SocketAddr::new(host, u16::MAX)).count()
     }
-    /// Records that an attempt failed (`lasted` is `None`) or that a session ended after `lasted`.
+    /// Records that an attempt failed (`lasted` is `None`) or that a session ended after `lasted`. A session shorter
+    /// than [`AGAIN_MIN`] counts as a failure.
     pub fn end(&mut self, now: Instant, address: SocketAddr, lasted: Option<Duration>) {
-        // A session that ended at once counts as a failure: otherwise a peer that accepts and closes would be
-        // connected to again without pause.
+        // Otherwise a peer that accepts and closes at once would be connected to again without pause.
         if lasted.is_some_and(|lasted| lasted >= AGAIN_MIN) {
             self.failed.remove(&address);
             return;
@@ -55,7 +56,7 @@ impl Attempts {
         let times = self.failed.get(&address).map_or(0, |failed| failed.times);
         let wait = AGAIN_MIN.saturating_mul(1 << times.min(16)).min(AGAIN_MAX);
         self.failed.insert(address, Failed { until: now + wait, times: times.saturating_add(1) });
-        // An entry outlives its backoff by the longest one, so that a repeated failure still counts up.
+        // An entry stays for `AGAIN_MAX` after its backoff, so that a repeated failure still doubles the next one.
         self.failed.retain(|_, failed| failed.until + AGAIN_MAX > now);
         if self.failed.len() > TRIED_MAX {
             let oldest = self.failed.iter().min_by_key(|(_, failed)| failed.until).map(|(address, _)| *address);
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn addresses_outlast_their_backoff() {
-        // The rate limit on attempts bounds the table, so no address loses its backoff early.
+        // The rate limit on attempts bounds the table, so no address is evicted during its backoff.
         let mut tried = Attempts::default();
         let victim = at(7, 80);
         for _ in 0..7 {

@@ -1,6 +1,6 @@
-//! Encoding of beacons. The format is that of dtn7-rs ("IPND-ng": the Internet draft draft-irtf-dtnrg-ipnd with
-//! BPv7's endpoint IDs, in CBOR); dtn7-go's format is read, too. The layout below follows the program dtn7-rs, which
-//! differs from its own description in the order of two fields:
+//! Encoding of beacons. They are sent in the format of dtn7-rs ("IPND-ng": the Internet draft draft-irtf-dtnrg-ipnd
+//! with BPv7's endpoint IDs, in CBOR); the format of dtn7-go is read as well. The layout below is the one that the
+//! program dtn7-rs writes; its documentation has the sequence number before the node ID:
 //!
 //! ```text
 //! [7, flags, node ID, sequence number, ? [[* [layer, port]], {* tag => value}], ? period in seconds]
@@ -13,16 +13,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{Bytes, Duration, EndpointId, Payload, PayloadReader};
 
-/// Longest beacon that is read, bytes: fits the smallest IPv6 MTU, so no network fragments it.
+/// Longest beacon that is read, bytes: as long as the smallest IPv6 MTU, so that genuine beacons are never fragmented.
 pub const BEACON_MAX: usize = 1280;
 /// Most layers kept from one beacon.
 const SERVICES_MAX: usize = 16;
-/// Longest scheme-specific part of a node ID that is read, bytes: a name of 255 characters with its slashes.
+/// Longest text that is read, bytes: a node name of 255 characters with the slashes around it.
 const NAME_MAX: u64 = 258;
 
-/// Version of this format; draft-irtf-dtnrg-ipnd has version 4.
+/// Version of the format; draft-irtf-dtnrg-ipnd itself has version 4.
 const VERSION: u64 = 7;
-/// Flag: the beacon has a node ID. Always set.
+/// Flag: the beacon has a node ID. Beacons without one are rejected.
 const HAS_NODE_ID: u64 = 1;
 /// Flag: the beacon lists layers.
 const HAS_SERVICES: u64 = 1 << 1;
@@ -38,16 +38,16 @@ pub struct AnnouncedService {
     pub port: u16,
 }
 
-/// One beacon: a node ID, its layers and the beacon period.
+/// One beacon: a node ID, the layers that the node serves, and the time between its beacons.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Beacon {
     /// Node ID of the sender.
     pub node: EndpointId,
-    /// Sequence number; `None` in dtn7-go's format.
+    /// Sequence number; `None` if the beacon came in dtn7-go's format.
     pub sequence: Option<u32>,
-    /// Layers that this node knows, too; at most 16.
+    /// Layers that the sender serves. A parsed beacon has only those that this node knows, too, at most 16.
     pub services: Vec<AnnouncedService>,
-    /// Beacon period; zero if the node is leaving.
+    /// Time between beacons; zero if the node is leaving, `None` if the beacon does not give it.
     pub period: Option<Duration>,
 }
 
@@ -73,7 +73,7 @@ impl Beacon {
             cbor::put(&mut out, MAP, 0);
         }
         if let Some(period) = self.period {
-            // Rounded up, because zero would announce a departure.
+            // A period rounded to zero would announce a departure.
             let more = u64::from(period.subsec_nanos() > 0);
             cbor::put(&mut out, UINT, period.as_secs().saturating_add(more));
         }
@@ -105,7 +105,7 @@ impl Beacon {
     }
 }
 
-/// The layer that a beacon names, by its name in beacons or in the registry.
+/// Layer for a name used in beacons or in the registry; `None` if unknown.
 fn announced(name: &str) -> Option<&'static LayerInfo> {
     LAYERS.iter().find(|layer| layer.announced == name).or_else(|| LayerInfo::named(name))
 }
@@ -125,7 +125,7 @@ fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static
     const NO_SEQUENCE: &str = "no sequence number";
     let sequence = |reader: &mut PayloadReader<'_>| u32::try_from(cbor::uint(reader)?).ok();
     let (node, sequence) = match cbor::peek(reader).map(|byte| byte >> 5) {
-        // The documented order puts the sequence number before the node ID, the program after it.
+        // dtn7-rs documents the sequence number before the node ID, but writes it after.
         Some(UINT) => {
             let sequence = sequence(reader).ok_or(NO_SEQUENCE)?;
             (node_id(reader)?, sequence)
@@ -133,7 +133,7 @@ fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static
         _ => (node_id(reader)?, sequence(reader).ok_or(NO_SEQUENCE)?),
     };
     let (services, period) = match count {
-        // Without layers the fifth item is the period; the flags tell which of the two is there.
+        // An array of five has either layers or a period; the flags show which.
         4 => (false, false),
         5 => (flags & HAS_SERVICES != 0, flags & HAS_SERVICES == 0),
         _ => (true, true),
@@ -146,7 +146,7 @@ fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static
     Ok(Beacon { node, sequence: Some(sequence), services, period })
 }
 
-/// Decodes the layers; other properties of the node are skipped.
+/// Decodes the layers; the map of other properties is skipped. `None` if the bytes are malformed.
 fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<AnnouncedService>> {
     let mut services = Vec::new();
     match cbor::head(reader)? {
@@ -172,7 +172,7 @@ fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<AnnouncedService>
     Some(services)
 }
 
-/// Adds a layer if this node knows it and its port is valid.
+/// Adds a layer if this node knows it, its port is valid and there is room. A layer without a port gets its usual one.
 fn push(services: &mut Vec<AnnouncedService>, layer: Option<&'static LayerInfo>, port: Option<u64>) {
     let Some(layer) = layer.filter(|_| services.len() < SERVICES_MAX) else { return };
     match port.map_or(Ok(layer.port), u16::try_from) {
@@ -181,7 +181,7 @@ fn push(services: &mut Vec<AnnouncedService>, layer: Option<&'static LayerInfo>,
     }
 }
 
-/// Decodes dtn7-go's format, `[* [layer, node ID, port]]`. Only entries of the first node in it are used.
+/// Decodes dtn7-go's format, `[* [layer, node ID, port]]`. Entries of nodes other than the first are ignored.
 fn announcements(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static str> {
     let mut said: Option<Beacon> = None;
     for _ in 0..count {
@@ -208,7 +208,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Encodes an endpoint ID as in RFC 9171 4.2.5.1, ipn in two numbers (RFC 9758 5).
+/// Encodes a node ID as in RFC 9171 4.2.5.1, an ipn node number and service number as two numbers (RFC 9758 5).
 fn put_node_id(out: &mut Vec<u8>, node: &EndpointId) {
     cbor::put(out, ARRAY, 2);
     match node {
@@ -225,7 +225,7 @@ fn put_node_id(out: &mut Vec<u8>, node: &EndpointId) {
     }
 }
 
-/// Decodes a node ID. Other endpoint IDs, and the local node (`ipn:!`), are errors.
+/// Decodes a node ID. Endpoint IDs of services, and the local node (`ipn:!`), are errors.
 fn node_id(reader: &mut PayloadReader<'_>) -> Result<EndpointId, &'static str> {
     const NONE: &str = "a node ID that cannot be read";
     let Some((ARRAY, Some(2))) = cbor::head(reader) else { return Err(NONE) };

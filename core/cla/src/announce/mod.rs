@@ -1,13 +1,14 @@
-//! Neighbour discovery: nodes announce at intervals who they are and where they can be reached.
+//! Neighbour discovery: nodes announce at intervals their node ID, and the layers and ports at which they can be
+//! reached.
 //!
 //! [`Announcer`] decides when to send a beacon and which announced nodes to connect to; it has no socket and makes no
 //! link. Its driver sends each beacon to every multicast group, answers the queries of [`Around`], makes a link for
-//! each [`Output::Discovered`] and removes it at its [`Output::Lost`]. It is not a convergence layer: no bundle
+//! each [`Output::Discovered`] and removes it at [`Output::Lost`]. Discovery is not a convergence layer: no bundle
 //! passes through it. Read [`beacon`] for the encoding, then [`Announcer::handle`].
 //!
-//! Beacons are unauthenticated. So a beacon earns no more than one attempt to connect to the announced address; few
-//! attempts run at once, and failures back off per address. A claim never displaces a configured neighbour or one
-//! that has a session.
+//! Beacons are unauthenticated. So a beacon causes at most one attempt at a time to connect to the announced address;
+//! the rate of attempts is limited, and failures back off per address. A claim never displaces a configured neighbour
+//! or one that has a session.
 
 mod announced;
 mod announcer;
@@ -24,23 +25,24 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::{Duration, EndpointId};
 
-/// Beacon periods without a beacon after which a neighbour counts as gone.
+/// Number of announced periods without a beacon after which a neighbour counts as gone.
 pub const SILENCE: u32 = 3;
-/// Beacon periods without a beacon while a session with keepalives is up: beacons get lost on a busy link.
+/// Number of announced periods without a beacon after which a neighbour counts as gone although a session with
+/// keepalives is up. Greater than [`SILENCE`], because beacons get lost on a busy link.
 pub const SILENCE_ANSWERING: u32 = 12;
 /// Longest time of one attempt to connect.
 pub const ATTEMPT: Duration = Duration::from_secs(10);
-/// Most attempts at once.
+/// Most attempts started within any span of [`ATTEMPT`], whatever their outcome.
 pub const ATTEMPTS_MAX: usize = 8;
-/// Backoff of an address after its first failure; doubles with each further one.
+/// Backoff of an address after its first failure; doubles with each further failure.
 pub const AGAIN_MIN: Duration = Duration::from_secs(10);
 /// Longest backoff of an address.
 pub const AGAIN_MAX: Duration = Duration::from_secs(640);
-/// Most names kept per source address.
+/// Most node IDs kept per source address.
 pub const NAMES_MAX: usize = 4;
-/// Most announced nodes kept, besides neighbours with a link.
+/// Most announced nodes without a link that are kept.
 pub const HEARD_MAX: usize = 256;
-/// Longest beacon period that is accepted; longer ones count as this.
+/// Longest beacon period; a longer announced one counts as this.
 pub const PERIOD_MAX: Duration = Duration::from_secs(600);
 
 /// Configuration of an announcer.
@@ -48,21 +50,21 @@ pub const PERIOD_MAX: Duration = Duration::from_secs(600);
 pub struct Config {
     /// Names of this node; the first is announced.
     pub node_ids: Vec<EndpointId>,
-    /// Layers announced.
+    /// Layers that this node announces.
     pub services: Vec<AnnouncedService>,
-    /// Time between beacons, announced in them; each wait varies by 10 %.
+    /// Time between beacons, announced in them; each wait varies by 10 % at random.
     pub interval: Duration,
-    /// Layers for connecting to neighbours, in order of preference.
+    /// Layers by which this node connects to neighbours, in order of preference.
     pub reach: Vec<&'static LayerInfo>,
     /// Patterns ([`EndpointId::is_pattern`]) of the node IDs whose beacons are used.
     pub accept: Vec<String>,
-    /// Most neighbours at once, including those not connected yet.
+    /// Most links to discovered neighbours at once, including those not up yet.
     pub neighbours_max: usize,
     /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// Number of a discovered neighbour; never reused.
+/// Number of a discovered neighbour's link; not reused before 2^32 links.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DiscoveredId(pub u32);
 
@@ -109,17 +111,17 @@ pub enum Output {
 
 /// Queries to the node, answered by the driver.
 pub trait Around {
-    /// Whether a node can be reached without the beacon: a configured link leads to it, a better proved session holds
-    /// its name, or a session to that address is up.
+    /// Whether a node can be reached without a new link: a configured link leads to it, a session with better proof of
+    /// identity has its node ID, or a session to that address is up.
     fn is_known(&self, node: &EndpointId, layer: usize, address: SocketAddr) -> bool;
-    /// State of a neighbour's link.
+    /// State of the link made for a discovered neighbour.
     fn state(&self, id: DiscoveredId) -> LinkNow;
 }
 
 /// State of a link made for a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkNow {
-    /// Bundles may leave over it.
+    /// The link can send bundles.
     Up,
     /// The link has no session, or does not exist.
     Down,

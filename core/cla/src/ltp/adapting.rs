@@ -1,41 +1,40 @@
-//! Adaptation of a span to its peer: answer times, data rate, and the load the peer bears before it cancels sessions.
+//! Adaptation of a span to its peer: answer times, data rate, and the load that makes the peer cancel sessions.
 
 use super::pace::{Mark, PaceControl};
 use super::span::LtpSpan;
 use alloc::boxed::Box;
 use farlink_base::{DataRate, Duration, Instant};
 
-/// Shortest margin on the round trip for answers, unless the configured one is shorter.
+/// Shortest measured margin for answers beyond the round trip, unless the configured margin is shorter.
 const MARGIN_LEAST: Duration = Duration::from_millis(50);
-/// Most doublings of timers while no answer arrives in time.
+/// Most times that timers double while no answer arrives in time.
 const PATIENCE_MAX: u8 = 4;
-/// Highest level of caution towards a peer that cancels sessions.
+/// Highest level of caution: each level means a lower rate and fewer sessions for a peer that cancels sessions.
 const CAUTION_MAX: u8 = 7;
-/// Sessions that may be open at any level of caution.
+/// Number of sessions that may be open at any level of caution.
 const SESSIONS_LEAST: u32 = 8;
-/// Completed sessions that lower the caution by one level.
+/// Number of completed sessions after which the caution falls by one level.
 const TRUST: u8 = 32;
-/// Most answers per round trip that are averaged separately.
+/// Most answers per round trip that are weighted in proportion to their number.
 const SHARES: u64 = 256;
 /// Longest wait for further reports before gaps are retransmitted.
 const GATHER: Duration = Duration::from_millis(20);
 
 impl LtpSpan {
-    /// Sending rate: that of the link, or the one found by congestion control; lower for a peer that cancels
-    /// sessions.
+    /// Sending rate: that of the link, or the rate found by congestion control; lower for a peer that cancels sessions.
     pub(super) fn rate(&self) -> DataRate {
         let found = || self.traffic.pace.as_ref().map_or_else(|| PaceControl::new().rate(), |pace| pace.rate());
         let rate = self.state.rate.unwrap_or_else(found);
         DataRate((rate.0 / (1 + u64::from(self.traffic.caution))).max(1))
     }
-    /// Congestion control, if the link has no configured rate.
+    /// Congestion control; `None` if the link has a known rate.
     pub(super) fn pace(&mut self) -> Option<&mut PaceControl> {
         match self.state.rate {
             Some(_) => None,
             None => Some(self.traffic.pace.get_or_insert_with(|| Box::new(PaceControl::new()))),
         }
     }
-    /// Bytes of a block after which it asks for a report; 0: only at its end.
+    /// Bytes of a block after which a checkpoint asks for a report; 0: only at its end.
     pub(super) fn checkpoint_every(&mut self) -> u64 {
         let (every, careful) = (self.rules.checkpoint_every, self.traffic.caution > 0);
         let paced = self.pace().map_or(0, |pace| pace.checkpoint_every());
@@ -49,7 +48,7 @@ impl LtpSpan {
     pub(super) fn copies(&self) -> u32 {
         if self.traffic.caution > 0 { 1 } else { u32::from(self.rules.copies).clamp(1, 8) }
     }
-    /// Wait for further reports before gaps are retransmitted.
+    /// Time to wait for further reports before gaps are retransmitted.
     pub(super) fn gather(&self) -> Duration {
         let answer = self.mean();
         let trip = self.state.delay_out + self.state.delay_in + answer;
@@ -59,10 +58,10 @@ impl LtpSpan {
     fn mean(&self) -> Duration {
         self.traffic.answer.map_or(Duration::ZERO, |(mean, _)| Duration::from_nanos(mean))
     }
-    /// Margin for answers beyond the propagation delay: measured, starting from the configured one.
+    /// Time allowed for an answer beyond the propagation delay: the configured margin, then what measurements give.
     pub(super) fn margin(&self) -> Duration {
         let (traffic, given) = (&*self.traffic, self.rules.margin);
-        // On a lossy link, loss explains missing answers.
+        // Missing answers on a lossy link are explained by loss, not by a slow peer.
         let patience = if self.is_lossy() { 0 } else { traffic.patience };
         let patient = given * (1 << patience);
         let margin = match traffic.answer {
@@ -70,16 +69,17 @@ impl LtpSpan {
             Some((mean, varies)) => {
                 // Mean plus four deviations, as in RFC 6298 2.
                 let measured = Duration::from_nanos(mean + 4 * varies).max(MARGIN_LEAST.min(given));
-                // There, late answers are mostly repetitions by the peer's timers, and would inflate the margin.
+                // On a lossy link, late answers are mostly repetitions by the peer's timers, and would inflate the
+                // margin.
                 let measured = if self.is_lossy() { measured.min(patient) } else { measured };
                 if patience > 0 { measured.max(patient) } else { measured }
             }
         };
         margin * (1 + u32::from(traffic.caution))
     }
-    /// Updates the answer time by an answer to a segment sent once, at `left` (RFC 6298, applied to the time beyond
-    /// the propagation delay). With several answers per round trip each counts in proportion (RFC 7323 appendix G), a
-    /// late one in full.
+    /// Updates the answer time by an answer to a segment that was sent once, at `left` (RFC 6298, applied to the time
+    /// beyond the propagation delay). If a round trip has several answers, each counts in proportion (RFC 7323 appendix
+    /// G), but a late one counts in full.
     pub(super) fn answered(&mut self, now: Instant, left: Instant) {
         let way = self.state.delay_out + self.state.delay_in;
         let beyond = (now - left).saturating_sub(way);
@@ -92,7 +92,7 @@ impl LtpSpan {
         let traffic = &mut *self.traffic;
         traffic.patience = match near {
             false => traffic.patience.saturating_sub(1),
-            // An answer to a segment sent before the timers were raised leaves them raised (RFC 6298 5).
+            // An answer to a segment sent before the timers were raised does not lower them (RFC 6298 5).
             true if left < traffic.patient_at => traffic.patience,
             true => 0,
         };
@@ -105,9 +105,9 @@ impl LtpSpan {
             }
         });
     }
-    /// Handles a report on a checkpoint first sent at `left`; `once`: it was sent once. Otherwise the report may
-    /// answer any of the transmissions (Karn's algorithm): while only such reports arrive, twice as many checkpoints
-    /// as before may be repeated per answer time.
+    /// Handles a report on a checkpoint first sent at `left`. Only if it was sent `once` does the report measure the
+    /// answer time: otherwise it may answer any of the transmissions (Karn's algorithm). While only reports of the
+    /// second kind arrive, each doubles the number of checkpoints that may be repeated per answer time.
     pub(super) fn reported_on(&mut self, now: Instant, left: Instant, once: bool) {
         if once {
             self.answered(now, left);
@@ -116,14 +116,14 @@ impl LtpSpan {
         traffic.news_of = traffic.news_of.max(left);
         traffic.asks_max = if once { 1 } else { traffic.asks_max.saturating_mul(2) };
     }
-    /// Whether silence indicates a slow peer rather than loss, and the propagation delay is short enough to find out.
+    /// Whether silence indicates a slow peer rather than loss, on a propagation delay short enough to wait and see.
     fn asks_once(&self) -> bool {
         !self.is_lossy() && (self.state.delay_out + self.state.delay_in) * 2 <= self.rules.margin
     }
-    /// Whether to repeat a checkpoint sent at `left` that was not answered in time. If a later one was answered, it
-    /// is lost. Otherwise the peer may be slow or silent: one repeated checkpoint per answer time serves for all,
-    /// because repeating each would slow a slow peer further. Over a long propagation delay loss is more likely, and
-    /// waiting would take long.
+    /// Whether to repeat a checkpoint sent at `left` that was not answered in time. If a later checkpoint was answered,
+    /// this one is lost. Otherwise the peer may be slow or silent: one repeated checkpoint per answer time serves for
+    /// all, because repeating each would slow a slow peer further. Over a long propagation delay every checkpoint is
+    /// repeated, because loss is more likely and waiting would take long.
     pub(super) fn asks_again(&mut self, now: Instant, left: Instant) -> bool {
         if !self.asks_once() || left < self.traffic.news_of {
             return true;
@@ -136,7 +136,7 @@ impl LtpSpan {
         traffic.asked = traffic.asked.saturating_add(1);
         traffic.asked <= traffic.asks_max
     }
-    /// Handles a missing answer: all timers grow until an answer arrives in time.
+    /// Handles a missing answer: all timers grow, up to a limit, until an answer arrives in time.
     pub(super) fn unanswered(&mut self, now: Instant) {
         let in_time = self.state.delay_out + self.state.delay_in + self.margin();
         if now - self.traffic.patient_at >= in_time {
@@ -147,7 +147,7 @@ impl LtpSpan {
             pace.unanswered(now, in_time);
         }
     }
-    /// Handles a session cancelled by the peer: fewer checkpoints, longer timers and a lower rate for the next.
+    /// Handles a session that the peer cancelled: later ones have fewer checkpoints, longer timers and a lower rate.
     pub(super) fn gave_up(&mut self) {
         self.traffic.caution = (self.traffic.caution + 1).min(CAUTION_MAX);
         self.traffic.trust = 0;
@@ -155,8 +155,8 @@ impl LtpSpan {
             pace.slow();
         }
     }
-    /// Handles a session given up at its retransmission limit. A peer that answered meanwhile is overloaded; one that
-    /// is silent may be absent. Sessions that end at about the same time count once.
+    /// Handles a session given up at its retransmission limit. A peer that answered others meanwhile is overloaded; a
+    /// silent one may be absent, and is not treated as overloaded. Sessions that end at about the same time count once.
     pub(super) fn overtaxed(&mut self, now: Instant) {
         let traffic = &*self.traffic;
         let in_time = self.state.delay_out + self.state.delay_in + self.margin();
@@ -166,13 +166,13 @@ impl LtpSpan {
             self.gave_up();
         }
     }
-    /// Most open sessions; fewer with each level of caution, because some peers, ION among them, ignore new sessions
+    /// Most open sessions: a quarter for each level of caution, because some peers, ION among them, ignore new sessions
     /// once their configured number is open.
     pub(super) fn sessions_max(&self) -> u32 {
-        // A quarter of the sessions per level.
+        // Two bits less are a quarter.
         (self.rules.sessions >> (2 * u32::from(self.traffic.caution))).max(self.rules.sessions.min(SESSIONS_LEAST))
     }
-    /// Counts a completed session towards lower caution.
+    /// Counts a completed session; enough of them lower the caution by one level.
     pub(super) fn completed(&mut self) {
         if self.traffic.caution == 0 {
             return;
@@ -182,7 +182,7 @@ impl LtpSpan {
             (self.traffic.caution, self.traffic.trust) = (self.traffic.caution - 1, 0);
         }
     }
-    /// Feeds a report on a marked checkpoint to congestion control: of `covered` bytes `lost` did not arrive.
+    /// Passes a report on a marked checkpoint to congestion control: of the `covered` bytes, `lost` did not arrive.
     pub(super) fn on_checkpoint_report(&mut self, now: Instant, mark: &Mark, covered: u64, lost: u64) {
         if let Some(pace) = self.pace() {
             pace.report(now, mark, covered, lost);

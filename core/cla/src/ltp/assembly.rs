@@ -1,22 +1,23 @@
-//! Reassembly of one part of a block: ropes of contiguous data, joined at the end. Missing data takes no memory.
+//! Reassembly of one part of a block from runs of contiguous data, which are joined at the end. Missing data takes no
+//! memory.
 
 use super::ranges::RangeSet;
 use alloc::collections::BTreeMap;
 use farlink_base::{Chunk, Payload};
 
-/// Segments shorter than this, bytes, are copied to the end of the preceding data: a chunk of a rope would cost about
-/// as much.
+/// Length below which a segment is copied to the end of the preceding data, bytes: a chunk of its own in the rope would
+/// cost about as much.
 const SHORT: u64 = 128;
-/// Memory of a rope's chunk besides its bytes; doubled because lists grow ahead.
+/// Memory of a chunk in a rope besides its bytes, bytes; doubled because lists grow in advance.
 const PIECE_COST: u64 = 2 * size_of::<Chunk>() as u64;
-/// Memory of a run of received data besides its chunks.
+/// Memory of a run of received data besides its chunks, bytes.
 const RUN_COST: u64 = 256;
 
 /// Received data of one part of a block.
 #[derive(Default, Debug)]
 pub(super) struct Assembly {
     received: RangeSet,
-    /// The growing run and its offset; finished runs are in `runs`.
+    /// The run that grew last, and its offset; all other runs are in `runs`.
     run: Payload,
     run_start: u64,
     runs: BTreeMap<u64, Payload>,
@@ -25,7 +26,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Received positions, including those taken out since.
+    /// Positions received, including those of data taken out since.
     pub(super) fn received(&self) -> &RangeSet {
         &self.received
     }
@@ -63,7 +64,7 @@ impl Assembly {
         }
         if data.len() < SHORT { self.run.gather(data) } else { self.run.append(data) }
     }
-    /// Moves the growing run to the finished ones.
+    /// Moves the growing run to the other ones.
     fn rest(&mut self) {
         let run = core::mem::take(&mut self.run);
         if !run.is_empty() {
@@ -71,12 +72,12 @@ impl Assembly {
             self.runs.insert(self.run_start, run);
         }
     }
-    /// Takes the bytes `start..end`, all of which must have been received and not taken.
+    /// Takes the bytes `start..end`; all of them must have been received and not taken.
     pub(super) fn take(&mut self, start: u64, end: u64) -> Payload {
         self.rest();
         let mut out = Payload::new();
         let mut rest = self.runs.split_off(&start);
-        // The run that holds `start` may begin before it.
+        // The run that contains `start` may begin before it.
         if let Some((at, run)) = self.runs.pop_last() {
             let (before, inside) = (run.slice(0, start - at), run.slice(start - at, u64::MAX));
             if !before.is_empty() {
@@ -97,7 +98,7 @@ impl Assembly {
         self.count();
         contiguous(out)
     }
-    /// Copies held bytes out of the receive buffers.
+    /// Copies held bytes out of the receive buffers that they share.
     pub(super) fn unshare(&mut self) {
         self.run = self.run.own();
         self.runs.values_mut().for_each(|run| *run = run.own());
@@ -114,7 +115,7 @@ impl Assembly {
     }
 }
 
-/// Joins a rope of many small chunks, so that it pins no receive buffers and readers walk a single chunk.
+/// Joins a rope of several chunks, so that it keeps no receive buffer and readers pass a single chunk.
 fn contiguous(rope: Payload) -> Payload {
     if rope.chunks().len() <= 1 { rope } else { rope.own() }
 }

@@ -1,5 +1,5 @@
-//! Authentication of segments (RFC 5327 2.1): if a link requires it, every segment names ciphersuite and key in its
-//! header, and ends with a keyed hash over all of it.
+//! Authentication of segments (RFC 5327 2.1). If a link requires it, every segment names ciphersuite and key in its
+//! header, and ends with a keyed hash over all of the segment.
 
 use super::engine::Ltp;
 use super::extension::{self, Extensions, tag};
@@ -21,11 +21,11 @@ pub mod suite {
     pub const NULL: u8 = 255;
 }
 
-/// Length of a truncated hash, bytes.
+/// Length of a hash, truncated as the ciphersuite requires, bytes.
 const HASH_BYTES: usize = 10;
 /// Longest name of a key on the wire, bytes.
 pub const KEY_ID_MAX: usize = 32;
-/// Most generations of a key: each is tried if a segment does not name one.
+/// Most generations of a key. A segment that names no key is verified with each of them.
 pub const GENERATIONS_MAX: usize = 8;
 /// Public key of [`suite::NULL`].
 // 5327-2.1-12
@@ -37,7 +37,7 @@ const NULL_KEY: [u8; 20] = [
 /// One generation of the key shared by the two ends of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkKey {
-    /// Name of the key in segments, at most [`KEY_ID_MAX`] bytes; empty: not named.
+    /// Name of the key in segments, at most [`KEY_ID_MAX`] bytes; empty: segments name no key.
     pub id: Vec<u8>,
     /// Secret key.
     pub secret: Secret,
@@ -46,12 +46,12 @@ pub struct LinkKey {
 /// Authentication of a link's segments.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Authentication {
-    /// None; authentication by the peer is ignored.
+    /// No authentication; that of the peer's segments is not checked.
     #[default]
     None,
-    /// HMAC-SHA1-80 with the public key.
+    /// HMAC-SHA1-80 with the public key: detects damage, but anyone can make the hash.
     Null,
-    /// HMAC-SHA1-80 with one of these keys, newest first: the newest signs, all verify. Without keys no segment is
+    /// HMAC-SHA1-80 with these keys, newest first: the newest signs, each of them verifies. Without keys no segment is
     /// accepted.
     HmacSha1(Vec<LinkKey>),
 }
@@ -59,7 +59,7 @@ impl Authentication {
     /// Names in configuration, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &["none", "null", "hmac-sha1-80"];
 
-    /// Index among the names.
+    /// Index in [`Self::WORDS`].
     pub(super) fn place(&self) -> u64 {
         match self {
             Authentication::None => 0,
@@ -67,7 +67,7 @@ impl Authentication {
             Authentication::HmacSha1(_) => 2,
         }
     }
-    /// Variant at an index, without keys.
+    /// Variant at an index of [`Self::WORDS`], without keys.
     pub(super) fn at(place: u64) -> Authentication {
         match place {
             1 => Authentication::Null,
@@ -75,11 +75,11 @@ impl Authentication {
             _ => Authentication::None,
         }
     }
-    /// Whether it needs a key and has none.
+    /// Whether a key is required, and none is configured.
     pub fn lacks_key(&self) -> bool {
         matches!(self, Authentication::HmacSha1(keys) if keys.is_empty())
     }
-    /// Bytes added to each segment.
+    /// Number of bytes added to each segment.
     pub fn bytes(&self) -> u64 {
         Seal::new(self).map_or(0, |seal| seal.bytes().into())
     }
@@ -93,13 +93,13 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// Signer and verifier for this setting; `None` without authentication.
+    /// Creates the signer and verifier for a setting; `None` without authentication.
     pub(super) fn new(authentication: &Authentication) -> Option<Seal> {
         match authentication {
             Authentication::None => None,
             Authentication::HmacSha1(keys) => {
                 let mut keys: Vec<LinkKey> = keys.iter().take(GENERATIONS_MAX).cloned().collect();
-                // Names are compared as they appear on the wire.
+                // Truncate the names, because they are compared as they appear on the wire.
                 keys.iter_mut().for_each(|key| key.id.truncate(KEY_ID_MAX));
                 Some(Seal { suite: suite::HMAC_SHA1_80, keys })
             }
@@ -110,24 +110,24 @@ impl Seal {
             }
         }
     }
-    /// Value of the header extension: ciphersuite and name of the key.
+    /// Value of the header extension: ciphersuite and name of the newest key.
     // 5327-2.1-2, 5327-2.1-3
     fn header(&self) -> Vec<u8> {
         let mut value = Vec::from([self.suite]);
         value.extend_from_slice(self.keys.first().map_or(&[][..], |key| &key.id));
         value
     }
-    /// Bytes added to a segment.
+    /// Number of bytes added to a segment.
     pub(super) fn bytes(&self) -> u32 {
         let header = 1 + self.keys.first().map_or(0, |key| key.id.len());
         (extension::size(header) + extension::size(HASH_BYTES)) as u32
     }
-    /// Start of a segment with the authentication header; [`Seal::end`] completes it.
+    /// Head of a segment with the authentication header added; [`Seal::end`] makes the trailer.
     // 5327-2.1-2, 5327-2.1-4, 5327-2.1-6
     pub(super) fn begin(&self, segment: &[u8]) -> Vec<u8> {
         extension::dress(segment, [(tag::AUTHENTICATION, &self.header()[..])].into_iter(), 1)
     }
-    /// Authentication trailer of a segment with this head and data.
+    /// Authentication trailer for a segment with this head and data.
     // 5327-2.1-5, 5327-2.1-8, 5327-2.1-9
     pub(super) fn end(&self, head: &[u8], data: &Payload) -> Vec<u8> {
         let mut end = Vec::from([tag::AUTHENTICATION, HASH_BYTES as u8]);
@@ -139,14 +139,14 @@ impl Seal {
         end.extend_from_slice(&mac.finalize().into_bytes()[..HASH_BYTES]);
         end
     }
-    /// Signs a complete segment without block data.
+    /// Signs a complete segment that has no block data.
     pub(super) fn seal(&self, segment: &[u8]) -> Vec<u8> {
         let mut sealed = self.begin(segment);
         let end = self.end(&sealed, &Payload::new());
         sealed.extend_from_slice(&end);
         sealed
     }
-    /// Verifies that a segment has the authentication required by its link.
+    /// Verifies that a segment has the authentication that its link requires.
     ///
     /// # Errors
     ///
@@ -165,7 +165,8 @@ impl Seal {
         if hashes().next().is_none() {
             return Err("LTP segment without the authentication that its link asks for");
         }
-        // A key is selected by name if all headers name one; an unknown name may refer to a key that is unnamed here.
+        // Keys are selected by name if all headers name one. A name unknown here may belong to a key that has no name
+        // here.
         let named = ours().next().is_some() && ours().all(|value| value.len() > 1);
         let is_meant = |key: &&LinkKey| ours().any(|value| value[1..] == key.id[..]);
         let known = named && self.keys.iter().any(|key| is_meant(&key));
@@ -177,7 +178,7 @@ impl Seal {
         for key in self.keys.iter().filter(may_be) {
             let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(key.secret.bytes()) else { continue };
             covered(&mut mac, segment, view.trailer_at, &view.trailer);
-            // The comparison takes constant time.
+            // Compared in constant time.
             if hashes().any(|hash| mac.clone().verify_truncated_left(hash).is_ok()) {
                 return Ok(());
             }
@@ -187,8 +188,9 @@ impl Seal {
 }
 
 impl Ltp {
-    /// Whether a segment is authentic, checked before it has any effect: required on links with authentication, not
-    /// checked on others. `head` must hold the whole segment of `total` bytes.
+    /// Checks that a segment is authentic, before it has any effect. Segments of links without authentication are not
+    /// checked. `head` is the beginning of the segment of `total` bytes; where authentication is required, it must be
+    /// all of it.
     ///
     /// # Errors
     ///
@@ -200,7 +202,7 @@ impl Ltp {
         view: &View<'_>,
         (head, total): (&[u8], u64),
     ) -> Result<(), &'static str> {
-        // Without authenticated links nothing needs to be looked up.
+        // Skip the lookup if no link authenticates.
         if !self.sealed {
             return Ok(());
         }
@@ -212,7 +214,8 @@ impl Ltp {
         }
         seal.check(head, view)
     }
-    /// Span of the peer that a segment claims to come from: that of its session, or else of its engine.
+    /// Span of the peer that a segment claims to come from: that of its session, else of its engine, else of its
+    /// address.
     fn span_of(&self, from: SocketAddr, view: &View<'_>) -> Option<usize> {
         let id = view.session;
         let cancelled = || self.sessions.cancelled.get(&id).map(|cancelled| cancelled.span);
@@ -227,7 +230,7 @@ impl Ltp {
     }
 }
 
-/// Feeds a segment without its hashes.
+/// Adds the bytes of a segment that the hash covers: all but the hashes themselves.
 // 5327-2.1-8
 fn covered(mac: &mut Hmac<Sha1>, segment: &[u8], trailer_at: usize, trailer: &Extensions<'_>) {
     mac.update(segment.get(..trailer_at).unwrap_or_default());
@@ -240,7 +243,7 @@ fn covered(mac: &mut Hmac<Sha1>, segment: &[u8], trailer_at: usize, trailer: &Ex
     mac.update(segment.get(trailer_at + trailer.len()..).unwrap_or_default());
 }
 
-/// Feeds data that may be in chunks or a fill.
+/// Adds block data, which may be in several chunks or a fill.
 fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
     let mut at = 0;
     for chunk in data.chunks() {
@@ -349,7 +352,7 @@ mod tests {
         assert_eq!(check(&between, &by_old), Ok(()));
         assert_eq!((check(&between, &by_new), check(&after, &by_new)), (Ok(()), Ok(())));
         assert!(check(&after, &by_old).is_err() && check(&before, &by_new).is_err());
-        // Two headers and two hashes, each over all but the hashes.
+        // Two headers and two hashes; each hash covers everything but the hashes.
         let mut both = extension::dress(&report_ack(), [(0, &b"\x002025"[..]), (0, b"\x002026")].into_iter(), 2);
         let end = both.len();
         for _ in 0..2 {
@@ -407,7 +410,7 @@ mod tests {
 
     #[test]
     fn nothing_verifies_without_a_key() {
-        // Not even segments of this engine.
+        // Segments that this engine signed itself do not verify either.
         let none = seal(&[]);
         assert!(check(&none, &none.seal(&report_ack())).is_err());
         assert!(Authentication::HmacSha1(Vec::new()).lacks_key() && !Authentication::Null.lacks_key());

@@ -1,5 +1,5 @@
-//! Bundles of a block being sent. Each has its age updated when its first byte leaves, and is dropped if it has
-//! expired by then. Retransmissions repeat the bytes first sent.
+//! Bundles of a block being sent. When its first byte leaves, a bundle has its age updated, or is dropped if it has
+//! expired. Retransmissions repeat the bytes first sent.
 
 use super::segment::SERVICE_BUNDLE;
 use super::source::BlockSource;
@@ -8,17 +8,17 @@ use bytes::Bytes;
 use farlink_base::layer::SendId;
 use farlink_base::{Instant, Leaving, Payload};
 
-/// Mark before a bundle in a marked block: its client service as an SDNV.
+/// Mark before each bundle in a marked block: its client service number as an SDNV.
 pub(super) const MARK: &[u8] = &[SERVICE_BUNDLE as u8];
 
 /// A bundle of a block.
 #[derive(Debug)]
 pub(super) struct BlockBundle {
     pub(super) id: SendId,
-    /// The bundle, or its first bytes, until it begins to leave.
+    /// All or the first bytes of the bundle; empty once it has begun to leave.
     pub(super) bytes: Payload,
     pub(super) leaving: Leaving,
-    /// Whether the bundle was not withdrawn.
+    /// Whether the bundle is still to be sent; false once it was withdrawn.
     wanted: bool,
 }
 impl BlockBundle {
@@ -46,16 +46,16 @@ impl BlockBundles {
     pub(super) fn ids(&self) -> impl Iterator<Item = SendId> + '_ {
         self.all.iter().map(|bundle| bundle.id)
     }
-    /// Whether a bundle has not begun to leave.
+    /// Whether any bundle has not begun to leave.
     pub(super) fn are_to_begin(&self) -> bool {
         self.begun < self.all.len()
     }
-    /// Length of the next bundle with its mark, as far as it is in memory.
+    /// Number of bytes of the next bundle and its mark that are in memory.
     fn next_len(&self) -> u64 {
         let mark = if self.marked { MARK.len() as u64 } else { 0 };
         self.all.get(self.begun).map_or(0, |bundle| mark + bundle.bytes.len())
     }
-    /// Begins all bundles whose first byte is before `until`; returns those that have expired instead.
+    /// Begins all bundles whose first byte is before `until`; returns those dropped instead because they have expired.
     pub(super) fn begin(&mut self, now: Instant, until: u64, source: &mut BlockSource) -> Vec<SendId> {
         let mut late = Vec::new();
         while source.end() < until {
@@ -76,20 +76,20 @@ impl BlockBundles {
         }
         late
     }
-    /// Withdraws a bundle, which will not leave unless it has begun; returns whether any bundle is still wanted.
+    /// Withdraws a bundle, which leaves only if it has begun already; returns whether any bundle is still wanted.
     pub(super) fn take_back(&mut self, id: SendId) -> bool {
         if let Some(at) = self.all.iter().position(|bundle| bundle.id == id) {
             let bundle = &mut self.all[at];
             bundle.wanted = false;
             if at >= self.begun {
-                // Dropped as expired when its turn comes.
+                // Counts as expired when its turn comes.
                 bundle.leaving.expires = Instant::ZERO;
             }
         }
         self.all.iter().any(|bundle| bundle.wanted)
     }
-    /// The bundles with their bytes: those begun are cut out of the block by `split`, which finds the length of the
-    /// first; `None` if that fails.
+    /// The bundles that are still wanted, with their bytes. Those begun are cut out of the block by `split`, which
+    /// finds the length of the first one; `None` if that fails.
     pub(super) fn apart(
         &self,
         mut block: Payload,

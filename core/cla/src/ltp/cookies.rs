@@ -1,6 +1,6 @@
-//! Cookies (RFC 5327 2.2): bytes in all segments of a session once either end has added them. Cookies of peers are
-//! echoed. This engine's own make peers whose address may be forged prove that they receive there; no state is kept
-//! until then, because the cookie is computed from address, session and time.
+//! Cookies (RFC 5327 2.2): bytes that are in all segments of a session once either end has added them. Cookies of peers
+//! are echoed. This engine asks for its own from peers whose address may be forged, so that they prove that they
+//! receive there. It keeps no state for that, because it computes the cookie again from address, session and time.
 
 use super::engine::Ltp;
 use super::extension::{self, Extensions, tag};
@@ -18,17 +18,17 @@ use sha1::Sha1;
 
 /// Longest cookie that is echoed, bytes.
 const COOKIE_MAX: usize = 64;
-/// Most cookies of a session: one from each end.
+/// Most cookies of a session, one from each end.
 const COOKIES_MAX: usize = 2;
 /// Length of this engine's cookies, bytes.
 const OURS_BYTES: usize = 16;
-/// Lifetime step of this engine's cookies, ns: each is valid in the hour it was made and the next.
+/// Step of the time in this engine's cookies, ns: each cookie is valid in the hour in which it was made, and the next.
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// Policy for requesting cookies from peers that may have forged their addresses.
+/// When to request cookies from peers that may have forged their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AskCookies {
-    /// Request them while such peers hold half of the sessions available to them.
+    /// Request them while such peers hold at least half of the sessions available to them.
     Pressed,
     /// Request them always.
     Always,
@@ -38,7 +38,7 @@ pub enum AskCookies {
 impl AskCookies {
     /// Names in configuration, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &["pressed", "always", "never"];
-    /// Variant at an index.
+    /// Variant at an index of [`Self::WORDS`].
     pub(super) fn at(place: u64) -> AskCookies {
         [AskCookies::Pressed, AskCookies::Always, AskCookies::Never][place.min(2) as usize]
     }
@@ -49,12 +49,13 @@ impl AskCookies {
 pub(super) struct Cookies(Vec<Box<[u8]>>);
 
 impl Cookies {
-    /// Bytes they add to a segment.
+    /// Number of bytes that the cookies add to a segment.
     pub(super) fn bytes(&self) -> u64 {
         self.0.iter().map(|cookie| extension::size(cookie.len()) as u64).sum()
     }
-    /// Checks the cookies of a segment against those of its session, and records new ones. All known cookies must be
-    /// present, each unchanged or extended, and no others; new ones are accepted only while there are none.
+    /// Checks the cookies of a segment against those of its session, and records them. All known cookies must be
+    /// present, each unchanged or extended, and no others. New cookies are accepted only if the session has none.
+    /// Returns whether the segment is acceptable.
     // 5327-2.2-2, 5327-2.2-4, 5327-2.2-5, 5327-2.2-6, 5327-2.2-7, 5327-2.2-8
     pub(super) fn take(had: &mut Option<Box<Cookies>>, shown: &Extensions<'_>) -> bool {
         if shown.is_empty() {
@@ -74,7 +75,7 @@ impl Cookies {
         if shown.len() != had.0.len() {
             return false;
         }
-        // Two cookies can be matched in either order.
+        // With two cookies, either order is allowed.
         let fits = |order: &[usize]| had.0.iter().zip(order).all(|(cookie, at)| shown[*at].starts_with(cookie));
         let orders: [&[usize]; 2] = if shown.len() == 1 { [&[0], &[0]] } else { [&[0, 1], &[1, 0]] };
         let Some(order) = orders.into_iter().find(|order| fits(order)) else { return false };
@@ -90,7 +91,7 @@ impl Cookies {
     }
 }
 
-/// Adds the cookies of a session to a segment, or to its head.
+/// Adds the cookies of a session to a segment, or to the head of one.
 // 5327-2.2-1, 5327-2.2-2
 pub(super) fn with_cookies(segment: Bytes, cookies: Option<&Cookies>) -> Bytes {
     match cookies {
@@ -99,7 +100,7 @@ pub(super) fn with_cookies(segment: Bytes, cookies: Option<&Cookies>) -> Bytes {
     }
 }
 
-/// Adds the cookies of a received segment to its answer: those of its session, if it has one.
+/// Adds the cookies of a received segment to its answer; for answers outside a session.
 // 5327-2.2-2, 5327-2.2-10
 pub(super) fn echoing(segment: Bytes, shown: &Extensions<'_>) -> Bytes {
     if shown.is_empty() {
@@ -111,10 +112,10 @@ pub(super) fn echoing(segment: Bytes, shown: &Extensions<'_>) -> Bytes {
 }
 
 impl Ltp {
-    /// Whether a segment carries the cookies of its session, if the session exists.
+    /// Whether a segment carries the cookies that its session requires; true if there is no such session.
     // 5327-2.2-8
     pub(super) fn cookies_are_good(&mut self, from: SocketAddr, view: &View<'_>) -> bool {
-        // The common case needs no lookup.
+        // Skip the lookup in the common case.
         if view.header.is_empty() && !self.had_cookies {
             return true;
         }
@@ -128,12 +129,12 @@ impl Ltp {
             let Some(import) = sessions.imports.get_mut(&id) else { return true };
             (import.span, &mut import.cookies)
         };
-        // A segment from another address is dropped for that, and must not change the cookies.
+        // A segment from another address is dropped later for that reason, and must not change the cookies.
         let good = !self.spans[span].is_at(from) || Cookies::take(cookies, &view.header);
         self.had_cookies |= cookies.is_some();
         good
     }
-    /// Whether new sessions of guests need a cookie now.
+    /// Whether guests must now show a cookie to begin a session.
     pub(super) fn asks_cookies(&self) -> bool {
         match self.config.cookies {
             AskCookies::Never => false,
@@ -141,10 +142,10 @@ impl Ltp {
             AskCookies::Pressed => self.sessions.guests_press(self.config.sessions),
         }
     }
-    /// Cookie for a session from this address in a given hour.
+    /// Cookie of this engine for a session from an address, in a given hour.
     fn cookie(&self, hour: u64, from: SocketAddr, id: SessionId) -> [u8; OURS_BYTES] {
         let mut cookie = [0; OURS_BYTES];
-        // Keyed by the seed, which only this engine knows.
+        // The seed is the key, because only this engine knows it.
         let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(&self.config.seed.to_be_bytes()) else { return cookie };
         mac.update(b"farlink LTP cookie");
         match from.ip() {
@@ -155,7 +156,7 @@ impl Ltp {
         cookie.copy_from_slice(&mac.finalize().into_bytes()[..OURS_BYTES]);
         cookie
     }
-    /// Whether a first segment has a recent cookie of this engine.
+    /// Whether the first segment of a session has a recent cookie of this engine.
     // 5327-2.2-3
     pub(super) fn shows_cookie(&self, now: Instant, from: SocketAddr, id: SessionId, shown: &Extensions<'_>) -> bool {
         if shown.is_empty() {
@@ -165,9 +166,9 @@ impl Ltp {
         let good = [hour, hour.saturating_sub(1)].map(|hour| self.cookie(hour, from, id));
         shown.of(tag::COOKIE).any(|value| good.iter().any(|cookie| value.starts_with(cookie)))
     }
-    /// Requests a cookie from the sender of a block by a report without claims: the sender retransmits everything,
-    /// with the cookie. The request is at most as long as the segment, so a forged address is sent no more than was
-    /// received.
+    /// Asks the sender of a checkpoint for a cookie, by a report without claims: the sender then sends everything
+    /// again, with the cookie. The report is at most as long as the segment, so a forged address is sent no more than
+    /// was received; if it would be longer, nothing is sent.
     pub(super) fn ask_cookie(
         &mut self,
         now: Instant,
@@ -184,7 +185,7 @@ impl Ltp {
         let cookie = self.cookie(now.0 / HOUR_NS, from, id);
         let cookies = Cookies([Box::from(&cookie[..])].into());
         let bytes = with_cookies(Segment { session: id, body }.emit(), Some(&cookies));
-        // An answer longer than its segment would amplify.
+        // A longer answer would amplify the traffic to a forged address.
         if bytes.len() as u64 > total {
             return;
         }

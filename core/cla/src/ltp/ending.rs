@@ -1,17 +1,17 @@
-//! Ends of sessions, with texts for logs and events.
+//! Outcomes of sessions, with texts for logs and events.
 
 use super::segment::reason;
 
-/// End of a session.
+/// Outcome of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SessionEnd {
-    /// Everything arrived; a green block has been sent.
+    /// Everything arrived; or, of a green block, everything was sent.
     Complete,
     /// This engine cancelled it, with this reason (RFC 5326 3.2.4).
     Here(u8),
     /// The peer cancelled it, with this reason.
     Peer(u8),
-    /// Dropped without a cancel segment: idle, or not begun.
+    /// Dropped without a cancel segment, because it was idle or had not begun.
     Silent,
 }
 impl SessionEnd {

@@ -1,4 +1,4 @@
-//! The engine's state machine: tables, deadlines, and dispatch of inputs.
+//! The engine's state machine: tables, timers, and dispatch of inputs.
 
 use super::block_bundles::BlockBundle;
 use super::ending::SessionEnd;
@@ -20,19 +20,19 @@ use farlink_base::{
     Empty, Event, EventClass, Few, Instant, Lazy, LinkId, Map, Payload, Refusal, Rng, Sink, TimerQueue, map,
 };
 
-/// Most control segments queued in one span; further ones are dropped, and the peer asks again.
+/// Most control segments queued in one span. Further ones are dropped, and the peer's timers make it ask again.
 const CONTROL_MAX: usize = 65_536;
 
-/// Room for new blocks, over all spans.
+/// Room for new blocks in the memory for all spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FlightRoom {
     None,
-    /// Only for spans without an export session.
+    /// There is room only for spans without an export session.
     Little,
     Much,
 }
 
-/// A session cancelled by this engine, until the peer acknowledges.
+/// A session that this engine cancelled, until the peer acknowledges the cancellation.
 #[derive(Debug)]
 pub(super) struct Cancelled {
     pub(super) span: usize,
@@ -45,20 +45,20 @@ pub(super) struct Cancelled {
 pub(super) struct Parted {
     /// Time until which late segments of the engine make no dynamic link.
     pub(super) until: Instant,
-    /// Cancel segments that a new link to the engine goes on sending; kept only for the engine removed last.
+    /// Cancel segments that a new link to the engine continues to send; kept only for the engine removed last.
     pub(super) cancels: Vec<(SessionId, Bytes)>,
 }
 
-/// Resources that an engine holds now; all zero when idle.
+/// Resources that an engine holds now; all are zero when it is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// Export sessions.
     pub exports: usize,
     /// Import sessions.
     pub imports: usize,
-    /// Cancelled sessions not acknowledged yet.
+    /// Sessions that this engine cancelled and the peer has not acknowledged.
     pub cancelled: usize,
-    /// Bytes of blocks being received, and the cost of their fragmentation.
+    /// Bytes of blocks being received, including the memory that their fragmentation costs.
     pub arriving_bytes: u64,
     /// Bytes of blocks being sent.
     pub in_flight_bytes: u64,
@@ -68,13 +68,13 @@ pub struct Usage {
     pub offers: usize,
 }
 
-/// Sessions of an engine, and its memory of closed sessions and of senders.
+/// Sessions of an engine, closed sessions that it remembers, and the addresses of senders.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// Last link by source address.
+    /// Link that each source address used last.
     pub(super) by_address: Map<SocketAddr, LinkId>,
     pub(super) exports: Map<u64, Export>,
-    /// Session that carries each bundle.
+    /// Number of the session that carries each bundle.
     pub(super) by_send: Map<SendId, u64>,
     pub(super) imports: Map<SessionId, Import>,
     pub(super) tickets: Map<Ticket, SessionId>,
@@ -100,7 +100,7 @@ impl Sessions {
     }
 }
 impl Sessions {
-    /// Releases spare capacity if no session is open.
+    /// Releases spare capacity of the tables, if no session is open.
     pub(super) fn give_back(&mut self) {
         if self.exports.is_empty() && self.imports.is_empty() {
             self.exports.shrink_to_fit();
@@ -124,19 +124,19 @@ impl Empty for Sessions {
 pub struct Ltp {
     pub(super) config: Config,
     pub(super) spans: Vec<LtpSpan>,
-    /// Index into `spans`, by link.
+    /// Index into `spans`, by link number.
     pub(super) by_link: Few<LinkId, usize>,
     pub(super) by_engine: Few<u64, usize>,
     /// Unused indices of `spans`.
     pub(super) vacant: Vec<usize>,
-    /// Engines whose links were removed.
+    /// Engines whose links were removed a short time ago.
     pub(super) parted: Few<u64, Parted>,
-    /// Number of spans of peers that are not configured.
+    /// Number of spans that are dynamic links.
     pub(super) dynamic: usize,
     pub(super) dynamic_number: u32,
     pub(super) sessions: Lazy<Sessions>,
     pub(super) agenda: TimerQueue<usize>,
-    /// Number of spans that have numbered sessions, so that each starts elsewhere.
+    /// Number of spans that have numbered sessions; makes each start at another number.
     pub(super) numbered: u64,
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,
@@ -147,7 +147,7 @@ pub struct Ltp {
     pub(super) sealed: bool,
     /// Whether any session ever had a cookie.
     pub(super) had_cookies: bool,
-    /// Room as last propagated to the spans.
+    /// Room at the time when it was last passed on to the spans.
     had_room: FlightRoom,
     touched: Vec<usize>,
 }
@@ -160,7 +160,7 @@ impl Ltp {
             sessions.give_back();
         }
     }
-    /// Creates an engine with these neighbours. Links start down.
+    /// Creates an engine with links to these neighbours; the links start down.
     pub fn new(config: Config, spans: Vec<SpanConfig>) -> Ltp {
         let seed = config.seed;
         let mut ltp = Ltp {
@@ -199,25 +199,26 @@ impl Ltp {
             offers: self.sessions.tickets.len(),
         }
     }
-    /// Size of the span table, vacant entries included.
+    /// Size of the span table, including unused entries.
     pub fn places(&self) -> usize {
         debug_assert_eq!(self.by_link.len() + self.vacant.len(), self.spans.len());
         self.spans.len()
     }
-    /// First serial number of a session, 1 to 16383 (ION's limit), independent of other sessions.
+    /// First serial number of a session, from 1 to 16383 (ION's limit); it cannot be guessed from those of other
+    /// sessions.
     // 5326-3.2.1-3, 5326-3.2.1-6, 5326-3.2.2-1, 5326-3.2.2-4, 5326-9.1-1, 5326-9.3-2, 5326-9.3-3
     pub(super) fn first_serial(&self, session: SessionId) -> u64 {
         let seed = self.config.seed ^ session.engine.rotate_left(32);
         1 + Rng::stream(seed, session.number).below(16_383)
     }
 
-    /// Marks a span whose deadline or readiness may have changed.
+    /// Marks a span whose deadline or readiness may have changed, for [`Self::settle`].
     pub(super) fn touch(&mut self, index: usize) {
         if !core::mem::replace(&mut self.spans[index].touched, true) {
             self.touched.push(index);
         }
     }
-    /// Queues a control segment; without a span it is sent at once to the source address.
+    /// Queues a control segment on a span; without a span, sends it at once to the source address.
     pub(super) fn reply(
         &mut self,
         span: Option<usize>,
@@ -277,8 +278,8 @@ impl Ltp {
     }
     fn room(&self) -> FlightRoom {
         let (held, limit) = (self.in_flight_bytes, self.config.in_flight_bytes);
-        // Hysteresis: once three quarters are taken, an eighth must be freed first, because each change touches all
-        // spans.
+        // Hysteresis: once three quarters are used, an eighth must become free before there is much room again, because
+        // each change touches all spans.
         let much = if self.had_room == FlightRoom::Much { limit - limit / 4 } else { limit - limit / 8 * 3 };
         if self.closing || self.sessions.exports.len() >= self.config.sessions as usize || held >= limit {
             FlightRoom::None
@@ -288,7 +289,7 @@ impl Ltp {
             FlightRoom::Little
         }
     }
-    /// Updates deadline and readiness of every marked span.
+    /// Updates the deadline and the readiness of every marked span.
     pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let room = self.room();
         if room != core::mem::replace(&mut self.had_room, room) {
@@ -351,7 +352,7 @@ impl ConvergenceLayer for Ltp {
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Unshare => self.unshare(),
             Input::Shutdown => self.shutdown(out),
-            // LTP has no streams and no sessions beyond a block; claimed data is remembered by both sides.
+            // LTP has no streams, and no sessions beyond a block; both sides remember which data was claimed.
             Input::CloseLink { .. } | Input::Kept { .. } | Input::Socket(_) => {}
         }
         self.settle(now, out);

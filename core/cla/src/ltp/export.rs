@@ -1,5 +1,5 @@
-//! Export session: sender of one block (RFC 5326 6.7, 6.12, 6.13, 8.1). Chooses the next segment and processes
-//! reports. Pure state: the engine owns timers and queues.
+//! Export session: the sender of one block (RFC 5326 6.7, 6.12, 6.13, 8.1). Chooses the next segment and handles
+//! reports. It is state only; the engine owns timers and queues.
 
 use super::block_bundles::BlockBundles;
 use super::cookies::Cookies;
@@ -14,16 +14,16 @@ use alloc::vec::Vec;
 use farlink_base::layer::SendId;
 use farlink_base::{Instant, Payload};
 
-/// Report serial numbers remembered per session, to recognise repetitions.
+/// Most report serial numbers remembered per session, by which repeated reports are recognised.
 const REPORTS_REMEMBERED: usize = 256;
-/// Largest step between report serial numbers, which count up. A number further away comes from a receiver that
-/// restarted and lost what it had claimed.
+/// Largest step between serial numbers of reports, which count up. A number further away comes from a receiver that
+/// restarted and lost the data that it had claimed.
 const SERIALS_NEAR: u64 = 64;
-/// Distance below the lowest known serial number within which a report counts as overtaken.
+/// Distance below the lowest known serial number within which a report still counts as overtaken by others.
 const OVERTAKEN: u64 = 16;
-/// Most reports of a session before it is given up as flooded or without progress.
+/// Most reports on a session; beyond them it is given up, as flooded or without progress.
 const REPORTS_MAX: u32 = 20_000;
-/// Most transmissions per byte, on average, before the session is given up.
+/// Most retransmissions of each byte, on average; beyond them the session is given up.
 const RESENDS_MAX: u64 = 256;
 
 /// A checkpoint not answered yet.
@@ -31,19 +31,19 @@ const RESENDS_MAX: u64 = 256;
 struct Checkpoint {
     data: Data,
     attempts: u32,
-    /// Number of timeouts after which it was not retransmitted.
+    /// Number of timeouts that did not lead to a retransmission.
     waited: u32,
-    /// State at its first transmission, and time of its latest.
+    /// State at the first transmission of the checkpoint, and time of the latest one.
     mark: Option<Mark>,
     left: Instant,
 }
 
-/// Queued retransmissions, oldest request first.
+/// A queued retransmission.
 #[derive(Debug)]
 enum ResendJob {
-    /// Gaps in a report; the last segment is a checkpoint that answers the report.
+    /// Gaps that reports showed; the last segment of the retransmission is a checkpoint that answers `report`.
     Gaps { gaps: VecDeque<(u64, u64)>, report: u64 },
-    /// An unchanged checkpoint: its timer expired, or it is copied as a precaution.
+    /// An unchanged checkpoint, because its timer expired, or as a precautionary `copy`.
     Checkpoint { serial: u64, copy: bool },
 }
 
@@ -51,27 +51,27 @@ enum ResendJob {
 #[derive(Debug)]
 pub(super) struct CutSegment {
     pub(super) data: Data,
-    /// Whether it is a retransmission by a timer or a copy.
+    /// Whether it repeats a segment unchanged: after a timeout, or as a copy.
     pub(super) resend: bool,
 }
 
 /// Outcome of a report.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Reported {
-    /// Claims data that was never sent: forged or damaged; not answered.
+    /// The report claims data that was never sent, so it is forged or damaged; it is not answered.
     Invalid,
-    /// Seen before: only acknowledged.
+    /// The report was handled before; it is only acknowledged.
     Repeated,
-    /// Data must be retransmitted, or is queued already.
+    /// Data is missing; its retransmission is queued, or will be when reports have been gathered.
     Gaps,
     Nothing,
     /// The whole red part has been received.
     Complete,
-    /// More reports or retransmissions than a working channel needs.
+    /// More reports or retransmissions than a working channel needs; the session must be given up.
     TooMany,
 }
 
-/// A session that this engine sends.
+/// A session in which this engine sends a block.
 #[derive(Debug)]
 pub(super) struct Export {
     pub(super) span: usize,
@@ -81,40 +81,41 @@ pub(super) struct Export {
     red: u64,
     /// Client service of the block.
     pub(super) service: u64,
-    /// Cookies for all segments.
+    /// Cookies that all segments of the session carry.
     pub(super) cookies: Option<Box<Cookies>>,
-    /// Whether the session is in the span's queue of new data, and of retransmissions.
+    /// Whether the session is in the span's queue of new data, and in its queue of retransmissions.
     pub(super) in_fresh: bool,
     pub(super) in_resends: bool,
-    /// Stalls in a row: no report although nothing is outstanding.
+    /// Stalls in a row: times when nothing outstanding could bring a report and unclaimed data was sent again.
     pub(super) stalls: u32,
-    /// Bytes sent at least once, and length of the last segment of new data.
+    /// Number of bytes sent at least once, and length of the last segment of new data.
     sent: u64,
     last: u64,
-    /// Red bytes sent, retransmissions included, and those of them that reports have covered.
+    /// Number of red bytes sent, retransmissions included, and number of these that reports have covered.
     left: u64,
     reported: u64,
-    /// Bytes sent since the last checkpoint.
+    /// Red bytes sent since the last checkpoint.
     silent: u64,
-    /// Length of the header fields common to all data segments.
+    /// Length of the header fields that all data segments have, bytes.
     base: usize,
     datagram: u64,
     copies: u32,
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
     jobs: VecDeque<ResendJob>,
-    /// Gaps in recent reports, and lower bound and serial number of the report among these whose scope begins first.
+    /// Gaps in recent reports that are not queued yet. Of these reports, the lower bound and serial number of the one
+    /// whose scope begins first.
     gathered: RangeSet,
     gathered_by: (u64, u64),
     resent: u64,
     claimed: RangeSet,
     reports: u32,
     seen: VecDeque<u64>,
-    /// Lowest and highest serial number of the receiver's reports.
+    /// Lowest and highest serial number among the receiver's reports, since it last restarted.
     serials: Option<(u64, u64)>,
 }
 
-/// Segmentation parameters of a span's blocks.
+/// Segmentation parameters of a span, for its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cutting {
     pub(super) datagram_bytes: u32,
@@ -161,23 +162,23 @@ impl Export {
             serials: None,
         }
     }
-    /// Bytes of the block not sent yet.
+    /// Number of bytes of the block that were never sent.
     pub(super) fn unsent(&self) -> u64 {
         self.source.len() - self.sent
     }
-    /// Whether the next segment may contain bundles whose age has not been updated.
+    /// Whether the next segment may contain bundles that have not begun to leave.
     pub(super) fn begins_next(&self) -> bool {
         self.bundles.are_to_begin() && self.source.end() < self.sent + self.datagram
     }
-    /// Updates the age of bundles in the next segment for departure at `now`. Expired bundles are removed and
+    /// Begins the bundles in the next segment, which leaves at `now`: updates their age. Expired bundles are removed and
     /// returned.
     pub(super) fn begin(&mut self, now: Instant) -> Vec<SendId> {
-        // Growth by age updates must not turn the end of a red block green.
+        // The age updates lengthen the block; that must not turn the end of a red block green.
         let all_red = self.red == self.source.len();
         let late = self.bundles.begin(now, self.sent + self.datagram, &mut self.source);
         self.red = if all_red { self.source.len() } else { self.red.min(self.source.len()) };
         if self.unsent() == 0 && self.begun() {
-            // The last segment sent is the end of the block now, and is sent again to mark it.
+            // The last segment sent has become the end of the block, and is sent again with that mark.
             self.sent -= self.last;
             self.silent = self.silent.saturating_sub(self.last);
         }
@@ -189,7 +190,7 @@ impl Export {
     pub(super) fn has_resends(&self) -> bool {
         !self.jobs.is_empty()
     }
-    /// Whether nothing outstanding can bring a report: no open checkpoint, nothing to send.
+    /// Whether nothing is open or queued that could bring a report on the red part.
     pub(super) fn is_stalled(&self) -> bool {
         let idle = self.checkpoints.is_empty() && self.jobs.is_empty() && self.gathered.is_empty();
         self.has_red() && idle && self.unsent() == 0
@@ -207,19 +208,19 @@ impl Export {
     pub(super) fn is_over(&self) -> bool {
         self.unsent() == 0 && self.claimed.covers(0, self.red)
     }
-    /// Bytes of cookies in each datagram.
+    /// Number of bytes of cookies in each datagram.
     fn cookie_bytes(&self) -> u64 {
         self.cookies.as_ref().map_or(0, |cookies| cookies.bytes())
     }
-    /// Whether the next segment starts a checkpointed part of the block.
+    /// Whether the next segment is the first after a checkpoint, or of the block.
     pub(super) fn is_between_checkpoints(&self) -> bool {
         self.silent == 0
     }
-    /// Red bytes sent and not covered by a report.
+    /// Number of red bytes sent and not covered by a report.
     pub(super) fn out(&self) -> u64 {
         self.left - self.reported
     }
-    /// Records the transmission of red data; a checkpoint keeps its mark for the comparison with its report.
+    /// Records the transmission of red data. A checkpoint keeps its mark, to be compared with the report on it.
     pub(super) fn leaves(&mut self, data: &Data, mut mark: Mark) {
         self.left += data.length;
         if !data.is_checkpoint() {
@@ -228,20 +229,20 @@ impl Export {
         if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == data.checkpoint) {
             mark.sent = self.left;
             open.left = mark.left;
-            // The mark is that of the first transmission.
+            // Keep the mark of the first transmission.
             open.mark.get_or_insert(mark);
         }
     }
-    /// Mark of an open checkpoint, and whether it was sent once.
+    /// Mark of an open checkpoint, and whether it was sent once only; `None` if it is not open or has not left.
     pub(super) fn mark(&self, checkpoint: u64) -> Option<(Mark, bool)> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint)?;
         Some((open.mark?, open.attempts == 1))
     }
-    /// Time of an open checkpoint's latest transmission.
+    /// Time at which an open checkpoint left last; `None` if it is not open.
     pub(super) fn left_at(&self, checkpoint: u64) -> Option<Instant> {
         self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
-    /// Bytes that the report on a checkpoint with this mark is the first to cover.
+    /// Number of bytes that a report on a checkpoint with this mark is the first to cover; they count as covered then.
     pub(super) fn newly_covered(&mut self, mark: &Mark) -> u64 {
         let fresh = mark.sent.saturating_sub(self.reported);
         self.reported += fresh;
@@ -252,11 +253,11 @@ impl Export {
         self.checkpoints.iter().map(|c| c.data.checkpoint)
     }
 
-    /// Most data that fills a datagram, given `extra` bytes of serial numbers.
+    /// Longest data that fits a datagram, given `extra` bytes of serial numbers.
     fn room(&self, offset: u64, extra: usize) -> u64 {
         let head = (self.base + sdnv::len(offset) + extra) as u64 + self.cookie_bytes();
         let left = self.datagram.saturating_sub(head);
-        // The length field itself has 1 to 5 bytes, depending on the result.
+        // The length field has 1 to 5 bytes itself, depending on the length.
         (1..=5)
             .map(|n| left.saturating_sub(n))
             .find(|l| head + sdnv::len(*l) as u64 + l <= self.datagram)
@@ -276,7 +277,7 @@ impl Export {
     fn serials(&self, report: u64) -> usize {
         sdnv::len(self.next_serial) + sdnv::len(report)
     }
-    /// Cuts the next segment of `start..end`, whose last segment is a checkpoint that answers `report`.
+    /// Cuts the next segment of `start..end`. The last one is a checkpoint that answers `report`.
     // 5326-2-2, 5326-3.2.1-7, 5326-4.1-3, 5326-4.1-5
     fn cut_closing(&mut self, start: u64, end: u64, report: u64) -> Data {
         if end - start <= self.room(start, self.serials(report)) {
@@ -287,18 +288,19 @@ impl Export {
             };
             return self.checkpoint(kind, start, end - start, report);
         }
-        // Leaves at least one byte for the checkpoint.
+        // Leave at least one byte for the checkpoint.
         Self::plain(kind::RED, start, self.room(start, 0).min(end - start - 1))
     }
 
-    /// Queues copies of a checkpoint to be sent next.
+    /// Queues the copies of a checkpoint, if copies are configured, before everything else.
     pub(super) fn copy_checkpoint(&mut self, serial: u64) {
         for _ in 1..self.copies {
             self.jobs.push_front(ResendJob::Checkpoint { serial, copy: true });
         }
     }
 
-    /// Next segment of new data; a checkpoint after `every` bytes without one.
+    /// Next segment of new data; it is a checkpoint if `every` bytes would leave without one. `None` if all has been
+    /// sent.
     // 5326-3.2.1-8, 5326-4.1-3, 5326-4.1-4
     pub(super) fn next_fresh(&mut self, every: u64) -> Option<CutSegment> {
         let (start, end) = (self.sent, self.source.len());
@@ -320,7 +322,7 @@ impl Export {
         self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
         Some(CutSegment { data, resend: false })
     }
-    /// Whether the bytes of the next segment are in memory, or there is none.
+    /// Whether the bytes of the next segment are in memory, or there is no next segment. `again`: of a retransmission.
     pub(super) fn is_at_hand(&self, again: bool) -> bool {
         if self.source.send().is_none() {
             return true;
@@ -330,7 +332,7 @@ impl Export {
             true => self.next_again().is_none_or(|(from, end)| self.source.has(from, self.datagram.min(end - from))),
         }
     }
-    /// Start of the next retransmission, and end of the data it belongs to.
+    /// Start of the next retransmission, and end of the range that it belongs to; `None` without retransmissions.
     fn next_again(&self) -> Option<(u64, u64)> {
         self.jobs.iter().find_map(|job| match job {
             ResendJob::Gaps { gaps, .. } => gaps.front().copied(),
@@ -340,20 +342,21 @@ impl Export {
             }
         })
     }
-    /// Range to request for the next segments; `None` while one is outstanding.
+    /// Range to request for the next segments, which with `again` are retransmissions; `None` if it is in memory or
+    /// requested.
     pub(super) fn want(&mut self, again: bool) -> Option<(u64, u64)> {
         if !again {
             return self.source.want_ahead(self.sent);
         }
         let (from, end) = self.next_again()?;
-        // One request covers all gaps nearby.
+        // One request covers all gaps of a job that are near each other.
         let last = self.jobs.iter().find_map(|job| match job {
             ResendJob::Gaps { gaps, .. } if gaps.front() == Some(&(from, end)) => gaps.back().map(|gap| gap.1),
             _ => None,
         });
         self.source.want_again(from, last.unwrap_or(end))
     }
-    /// Next segment to retransmit.
+    /// Next segment to retransmit; `None` if there is none.
     // 5326-3.2.1-5, 5326-3.2.1-7, 5326-6.13-4
     pub(super) fn next_resend(&mut self) -> Option<CutSegment> {
         loop {
@@ -362,7 +365,7 @@ impl Export {
                     let (serial, copy) = (*serial, *copy);
                     self.jobs.pop_front();
                     if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial) {
-                        // Copies belong to the same attempt.
+                        // Copies belong to the attempt of the transmission that they repeat.
                         open.attempts += u32::from(!copy);
                         return Some(CutSegment { data: open.data, resend: true });
                     }
@@ -398,8 +401,8 @@ impl Export {
         self.source.copy(data.offset, data.length, out);
     }
 
-    /// Handles the timeout of a checkpoint. `None`: it was answered. `Some(false)`: it was sent `limit` times.
-    /// `Some(true)`: it is queued again.
+    /// Handles the timeout of a checkpoint. `None` if it was answered, `Some(true)` if it is queued again,
+    /// `Some(false)` if `limit` timeouts have passed.
     // 5326-3.2.1-5
     pub(super) fn checkpoint_expired(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
@@ -410,14 +413,15 @@ impl Export {
         }
         Some(again)
     }
-    /// Handles the timeout of a checkpoint that is not repeated because others were.
+    /// Counts the timeout of a checkpoint that is not repeated, because another one was. `None` if it was answered,
+    /// otherwise whether `limit` allows a further timeout.
     pub(super) fn checkpoint_waits(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial)?;
         open.waited += 1;
         Some(open.attempts + open.waited <= limit)
     }
-    /// Queues all unclaimed data after a stall, when every checkpoint was answered but reports are missing: segments
-    /// of a split report were lost, or the receiver restarted.
+    /// Queues all unclaimed data after a stall: every checkpoint was answered but reports are missing, because segments
+    /// of a split report were lost or the receiver restarted.
     pub(super) fn ask_again(&mut self) {
         let gaps: VecDeque<_> = self.claimed.gaps(0, self.red).collect();
         if !gaps.is_empty() {
@@ -426,8 +430,8 @@ impl Export {
         }
     }
 
-    /// Handles a report (6.13). Within its scope its claims replace earlier ones: a receiver that lost data is
-    /// believed.
+    /// Handles a report (RFC 5326 6.13). Within its scope its claims replace earlier claims, because a receiver may
+    /// have lost data.
     // 5326-2-1, 5326-6.12-1, 5326-6.13-2
     pub(super) fn report(
         &mut self,
@@ -456,7 +460,7 @@ impl Export {
             self.gathered.remove(start, end);
         }
         if late {
-            // An overtaken report retracts nothing: its receiver may have completed the session since.
+            // An overtaken report withdraws no claims: its receiver may have completed the session since.
             self.claimed.runs().iter().for_each(|(start, end)| missing.remove(*start, *end));
         } else {
             missing.runs().iter().for_each(|(start, end)| self.claimed.remove(*start, *end));
@@ -479,13 +483,13 @@ impl Export {
         if near.contains(&serial) {
             self.serials = Some((least.min(serial), greatest.max(serial)));
         } else {
-            // A receiver that restarted has none of the data claimed before.
+            // A receiver that restarted has lost the data claimed before.
             self.claimed = RangeSet::new();
             self.serials = Some((serial, serial));
         }
     }
-    /// Collects gaps that are not queued yet, from all recent reports. The following checkpoint answers the report
-    /// whose scope begins first, so that the next report starts there (6.11).
+    /// Collects gaps from all recent reports, unless they are queued already. The checkpoint after them answers the
+    /// report whose scope begins first, so that the next report starts there (RFC 5326 6.11).
     // 5326-6.13-4
     fn gather(&mut self, mut missing: RangeSet, by: (u64, u64)) -> Reported {
         for job in &self.jobs {
@@ -503,7 +507,7 @@ impl Export {
         missing.runs().iter().for_each(|(start, end)| self.gathered.insert(*start, *end));
         Reported::Gaps
     }
-    /// Queues the collected gaps, with a single checkpoint.
+    /// Queues the collected gaps as one retransmission, with a single checkpoint at its end.
     pub(super) fn resend_gathered(&mut self) {
         let gathered = core::mem::take(&mut self.gathered);
         if !gathered.is_empty() {
@@ -547,7 +551,7 @@ mod tests {
             for (i, data) in segments.iter().enumerate() {
                 prop_assert_eq!(data.offset, at);
                 at = data.end();
-                // The segment before the last may be shorter by the serial numbers: a byte must remain for the last.
+                // The segment before the last may be shorter than a datagram, so that a byte remains for the last one.
                 let full = size(data) == u64::from(datagram);
                 prop_assert!(full || i + 2 >= segments.len(), "segment {} of {}: {:?}", i, segments.len(), data);
                 prop_assert!(size(data) <= u64::from(datagram));
@@ -586,14 +590,14 @@ mod tests {
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 100, (0, 5000), [(0, 5000)].into_iter()), Reported::Nothing);
-        // The receiver restarted: its first report begins at 0 and claims only the tail.
+        // A receiver that restarted: its first report begins at 0 and claims only the tail.
         assert_eq!(export.report(3, 101, (0, 10_000), [(6000, 10_000)].into_iter()), Reported::Gaps);
         assert_eq!(drain(&mut export)[0].offset, 0);
     }
 
     #[test]
     fn overtaken_report_retracts_nothing() {
-        // Its receiver may have completed the session since.
+        // The receiver may have completed the session since.
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 0, (0, 2000), [(1000, 2000)].into_iter()), Reported::Gaps);
@@ -619,7 +623,7 @@ mod tests {
     fn simultaneous_reports_share_one_checkpoint() {
         let mut export = export(60_000, 1360);
         drain(&mut export);
-        // A report in two segments: ION splits reports with more than 20 claims.
+        // A report in two segments, as ION splits reports with more than 20 claims.
         assert_eq!(export.report(7, 100, (30_000, 60_000), [(40_000, 60_000)].into_iter()), Reported::Gaps);
         assert!(!export.has_resends() && !export.is_stalled(), "further reports may follow");
         assert_eq!(export.report(6, 100, (0, 30_000), [(5000, 30_000)].into_iter()), Reported::Gaps);

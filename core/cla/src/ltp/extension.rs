@@ -1,4 +1,4 @@
-//! Extensions of segments (RFC 5326 3.1.4): read in place, and inserted into encoded segments.
+//! Extensions of segments (RFC 5326 3.1.4), read in place and inserted into encoded segments.
 
 use crate::sdnv;
 use alloc::vec::Vec;
@@ -11,10 +11,10 @@ pub mod tag {
     pub const COOKIE: u8 = 0x01;
 }
 
-/// Most extensions at either end of a segment: their count has four bits.
+/// Most extensions at either end of a segment, because their count has four bits.
 const COUNT_MAX: u8 = 15;
 
-/// Extensions at one end of a segment, in place; validated by the parser.
+/// Extensions at one end of a segment, in place. The parser has checked them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Extensions<'a> {
     count: u8,
@@ -40,7 +40,7 @@ impl<'a> Extensions<'a> {
     pub(super) fn new(count: u8, bytes: &'a [u8]) -> Self {
         Extensions { count, bytes }
     }
-    /// Whether the segment has no extensions.
+    /// Whether there are no extensions.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -65,7 +65,7 @@ impl<'a> Extensions<'a> {
     }
 }
 
-/// Encoded length of an extension with a value of this length.
+/// Encoded length of an extension whose value has this length, bytes.
 pub(super) fn size(value: usize) -> usize {
     1 + sdnv::len(value as u64) + value
 }
@@ -78,7 +78,7 @@ pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Position of the extension counts in a segment: after the session.
+/// Position of the byte with the extension counts, after the session ID; `None` if the segment is too short.
 fn counts_at(segment: &[u8]) -> Option<usize> {
     let mut at = 1;
     for _ in 0..2 {
@@ -87,8 +87,8 @@ fn counts_at(segment: &[u8]) -> Option<usize> {
     (at < segment.len()).then_some(at)
 }
 
-/// Inserts header extensions into a segment, or its head, before existing ones, and counts `trailers` trailer
-/// extensions that the caller will append.
+/// Inserts header extensions into a segment, or the head of one, before existing ones, up to the limit. Adds `trailers`
+/// to the count of trailer extensions, which the caller appends.
 // 5326-3.1.4-1
 pub(super) fn dress<'v>(segment: &[u8], extensions: impl Iterator<Item = (u8, &'v [u8])>, trailers: u8) -> Vec<u8> {
     let Some(at) = counts_at(segment) else { return segment.to_vec() };

@@ -1,13 +1,13 @@
-//! Memory of closed sessions, so that late segments do not reopen them. Session numbers mostly count up, so a million
-//! closed sessions are a few runs; beyond the bounds the oldest are forgotten.
+//! Memory of closed sessions, so that late segments do not open them again. Session numbers mostly count up, so a
+//! million closed sessions are a few runs. At the bounds the oldest sessions are forgotten.
 
 use super::ranges::RangeSet;
 use super::segment::SessionId;
 use farlink_base::{Map, map};
 
-/// Most sessions remembered per generation, over all engines.
+/// Most sessions remembered in a generation, over all engines.
 const SESSIONS_MAX: u64 = 1 << 18;
-/// Most runs remembered per generation, over all engines: bounds memory if numbers do not count up.
+/// Most runs remembered in a generation, over all engines; bounds memory if numbers do not count up.
 const RUNS_MAX: usize = 4096;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Generation {
     const NONE: Generation = Generation { engines: None, sessions: 0, runs: 0 };
 }
 
-/// Two generations of closed sessions.
+/// Two generations of closed sessions. A full young generation replaces the old one.
 #[derive(Debug)]
 pub(super) struct ClosedSessions {
     young: Generation,
@@ -41,7 +41,7 @@ impl ClosedSessions {
         let closed = engines.entry(session.engine).or_default();
         let before = closed.runs().len();
         closed.insert(session.number, session.number.saturating_add(1));
-        // Joining two runs lowers their number, a new run raises it.
+        // A new number adds a run, extends one, or joins two.
         self.young.runs = (self.young.runs + closed.runs().len()).saturating_sub(before);
         self.young.sessions += 1;
     }

@@ -1,6 +1,6 @@
-//! Guests: senders whose identity cannot be known, which are peers without a configured link, and ports of a
-//! neighbour's host other than its own. All guests together get a quarter of the sessions and of the memory, one
-//! address a quarter of that.
+//! Guests: senders whose identity cannot be known. They are peers without a configured link, and sockets of a
+//! neighbour's host other than the neighbour's own. All guests together get a quarter of the sessions and of the
+//! memory, and one address a quarter of these.
 
 use super::engine::{Ltp, Sessions};
 use super::span::LtpSpan;
@@ -9,79 +9,91 @@ use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
 
-/// Divisor for the share of all guests, and of one guest within it.
+/// Divisor of the limits: for the share of all guests, and again for one guest.
 const PART: u64 = 4;
 
 /// Resources held by guests.
 #[derive(Debug)]
 pub(super) struct Guests {
-    /// Sessions by source address.
-    sessions: Map<SocketAddr, u32>,
-    total: u32,
+    /// Guests by source address.
+    by_address: Map<SocketAddr, Guest>,
+    sessions: u32,
+    bytes: u64,
+}
+/// Resources held by one guest.
+#[derive(Default, Debug)]
+struct Guest {
+    sessions: u32,
     bytes: u64,
 }
 
 impl Sessions {
-    /// Whether a guest at this address may begin a session, given the limit for all.
+    /// Whether a guest at this address may begin a session, given the limit for all sessions.
     fn may_begin(&self, from: SocketAddr, sessions: u32) -> bool {
         let share = (u64::from(sessions) / PART).max(1);
         self.guests.as_ref().is_none_or(|guests| {
-            let one = guests.sessions.get(&from).copied().unwrap_or(0);
-            u64::from(guests.total) < share && u64::from(one) < (share / PART).max(1)
+            let one = guests.by_address.get(&from).map_or(0, |guest| guest.sessions);
+            u64::from(guests.sessions) < share && u64::from(one) < (share / PART).max(1)
         })
     }
-    /// Whether guests hold half of the sessions available to them, given the limit for all.
+    /// Whether guests hold at least half of the sessions available to them, given the limit for all sessions.
     pub(super) fn guests_press(&self, sessions: u32) -> bool {
         let share = (u64::from(sessions) / PART).max(1);
-        self.guests.as_ref().is_some_and(|guests| u64::from(guests.total) * 2 >= share)
+        self.guests.as_ref().is_some_and(|guests| u64::from(guests.sessions) * 2 >= share)
     }
     /// Counts a new session of a guest.
     pub(super) fn guest_came(&mut self, from: SocketAddr, seed: u64) {
-        let new = || Box::new(Guests { sessions: map(seed), total: 0, bytes: 0 });
+        let new = || Box::new(Guests { by_address: map(seed), sessions: 0, bytes: 0 });
         let guests = self.guests.get_or_insert_with(new);
-        guests.total += 1;
-        *guests.sessions.entry(from).or_default() += 1;
+        guests.sessions += 1;
+        guests.by_address.entry(from).or_default().sessions += 1;
     }
     /// Counts the end of a guest's session.
     pub(super) fn guest_left(&mut self, from: SocketAddr) {
         let Some(guests) = &mut self.guests else { return };
-        guests.total -= 1;
-        if let Some(one) = guests.sessions.get_mut(&from) {
-            *one -= 1;
-            if *one == 0 {
-                guests.sessions.remove(&from);
+        guests.sessions -= 1;
+        if let Some(guest) = guests.by_address.get_mut(&from) {
+            guest.sessions -= 1;
+            if guest.sessions == 0 {
+                guests.by_address.remove(&from);
             }
         }
-        if guests.total == 0 {
+        if guests.sessions == 0 {
             self.guests = None;
         }
     }
-    /// Updates the weight of a guest's session.
-    pub(super) fn guest_weighs(&mut self, before: u64, after: u64) {
-        guests_weigh(&mut self.guests, before, after);
+    /// Replaces the weight of a guest's session, bytes.
+    pub(super) fn guest_weighs(&mut self, from: SocketAddr, before: u64, after: u64) {
+        guest_weighs(&mut self.guests, from, before, after);
     }
-    /// Whether guests may hold `bytes` more, given the memory limit for all.
-    pub(super) fn guest_may_hold(&self, bytes: u64, memory: u64) -> bool {
-        self.guests.as_ref().is_none_or(|guests| guests.bytes + bytes <= memory / PART)
+    /// Whether a guest at this address may hold `bytes` more, given the memory limit for all sessions.
+    pub(super) fn guest_may_hold(&self, from: SocketAddr, bytes: u64, memory: u64) -> bool {
+        let share = memory / PART;
+        self.guests.as_ref().is_none_or(|guests| {
+            let one = guests.by_address.get(&from).map_or(0, |guest| guest.bytes);
+            guests.bytes + bytes <= share && one + bytes <= share / PART
+        })
     }
 }
 
-/// Updates the weight of a guest's session, with the table borrowed separately.
-pub(super) fn guests_weigh(guests: &mut Option<Box<Guests>>, before: u64, after: u64) {
-    if let Some(guests) = guests {
-        guests.bytes = guests.bytes + after - before;
+/// Like [`Sessions::guest_weighs`], for callers that have borrowed another table of the sessions.
+pub(super) fn guest_weighs(guests: &mut Option<Box<Guests>>, from: SocketAddr, before: u64, after: u64) {
+    let Some(guests) = guests else { return };
+    guests.bytes = guests.bytes + after - before;
+    if let Some(guest) = guests.by_address.get_mut(&from) {
+        guest.bytes = guest.bytes + after - before;
     }
 }
 
 impl Ltp {
-    /// Sets the address of a link's peer; only segments from there count as its own.
+    /// Sets the address of a link's peer. Only segments from there count as the peer's own.
     pub(super) fn peer_is_at(&mut self, link: LinkId, address: SocketAddr) {
         if let Some(&index) = self.by_link.get(&link) {
             self.spans[index].home = Some(Box::new(address));
         }
     }
-    /// Span over which an engine may send from this address, preferring one that is up; `None` if it is known at
-    /// other addresses only.
+    /// Span over which an engine may send from this address; one that is up comes first. `None` if the engine is
+    /// unknown, or known at other addresses only.
     pub(super) fn span_from(&self, engine: u64, from: SocketAddr) -> Option<usize> {
         let mut found = None;
         let mut at = self.by_engine.get(&engine).copied();
@@ -99,7 +111,8 @@ impl Ltp {
         }
         found
     }
-    /// Decides whether a new session from this address may begin: `None` if not, else true if it counts as a guest's.
+    /// Decides whether a new session from this address may begin. `None` if not, otherwise whether it counts as a
+    /// guest's.
     pub(super) fn admits(&self, known: Option<usize>, from: SocketAddr) -> Option<bool> {
         if self.sessions.imports.len() >= self.config.sessions as usize {
             return None;
@@ -107,7 +120,7 @@ impl Ltp {
         let guest = known.is_none_or(|index| is_guest(&self.spans[index], from));
         (!guest || self.sessions.may_begin(from, self.config.sessions)).then_some(guest)
     }
-    /// Reports a segment that claims a peer's engine from a foreign address; it is not answered.
+    /// Reports a segment that claims a peer's engine from an address that is not the peer's; it is not answered.
     pub(super) fn not_from_there(&self, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let reason = "LTP segment of a peer from an address that is not its own";
@@ -116,8 +129,8 @@ impl Ltp {
     }
 }
 
-/// Whether segments from this address cannot be attributed to the span's peer: anyone may claim an engine number, and
-/// a host has more sockets than its node's.
+/// Whether segments from this address cannot be attributed to the span's peer. Anyone may claim an engine number, and
+/// other programs on the peer's host have sockets, too.
 fn is_guest(span: &LtpSpan, from: SocketAddr) -> bool {
     span.link.is_dynamic() || span.home.as_ref().is_some_and(|home| **home != from)
 }
@@ -143,8 +156,12 @@ mod tests {
         }
         assert_eq!(came.len(), 40);
         assert_eq!(came.iter().filter(|port| **port == 1).count(), 10);
-        sessions.guest_weighs(0, 1000);
-        assert!(sessions.guest_may_hold(0, 4000) && !sessions.guest_may_hold(1, 4000));
+        // One address reaches its own limit, and four of them that of all guests.
+        sessions.guest_weighs(at(1), 0, 250);
+        assert!(sessions.guest_may_hold(at(1), 0, 4000) && !sessions.guest_may_hold(at(1), 1, 4000));
+        assert!(sessions.guest_may_hold(at(2), 250, 4000));
+        (2..5).for_each(|port| sessions.guest_weighs(at(port), 0, 250));
+        assert!(sessions.guest_may_hold(at(9), 0, 4000) && !sessions.guest_may_hold(at(9), 1, 4000));
         came.into_iter().for_each(|port| sessions.guest_left(at(port)));
         assert!(sessions.guests.is_none());
     }

@@ -1,5 +1,5 @@
-//! Import session: receiver of one block (RFC 5326 6.8, 6.9, 6.11, 6.14, 8.2). Tracks received data and reports, and
-//! withholds reports until the bundles are kept. Pure state: the engine owns timers and queues.
+//! Import session: the receiver of one block (RFC 5326 6.8, 6.9, 6.11, 6.14, 8.2). Records received data and reports,
+//! and withholds reports until the agent keeps the bundles. It is state only; the engine owns timers and queues.
 
 use super::assembly::Assembly;
 use super::cookies::Cookies;
@@ -14,9 +14,9 @@ use core::net::SocketAddr;
 use farlink_base::layer::Ticket;
 use farlink_base::{Instant, Payload, Refusal, TimerKey};
 
-/// Most unacknowledged reports; further checkpoints are answered when their timers repeat them.
+/// Most unacknowledged reports; beyond them, checkpoints are answered only when they are repeated.
 pub(super) const REPORTS_OPEN_MAX: usize = 256;
-/// Answered checkpoints and issued reports remembered per session.
+/// Most answered checkpoints, and most issued reports, that are remembered per session.
 const REMEMBERED: usize = 1024;
 /// Most segments of a report made at once, so that the cost of a checkpoint does not depend on the number of gaps.
 const SEGMENTS_MAX: usize = 16;
@@ -25,22 +25,22 @@ const SEGMENTS_MAX: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RedStage {
     Receiving,
-    /// Complete and offered; the completing report is withheld.
+    /// Complete and offered; the report that would complete the session is withheld.
     Offered,
-    /// Kept: everything may be claimed.
+    /// Kept by the agent: everything may be claimed.
     Accepted,
 }
 
 /// Reason why a data segment ends its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SegmentFault {
-    /// Red data after green, or green before red (6.21).
+    /// Red data after green data, or green before red (RFC 5326 6.21).
     Miscolored,
-    /// Contradicts the known end of the red part or block.
+    /// Contradicts the known end of the red part, or of the block.
     Inconsistent,
 }
 
-/// A request for a report, by a checkpoint or asynchronous.
+/// A request for a report: by a checkpoint, or asynchronous if `checkpoint` is 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReportRequest {
     pub(super) checkpoint: u64,
@@ -57,9 +57,9 @@ pub(super) struct OpenReport {
     pub(super) upper: u64,
     pub(super) bytes: Bytes,
     pub(super) attempts: u32,
-    /// Time of its first transmission.
+    /// Time of its first transmission; `None` before.
     pub(super) left: Option<Instant>,
-    /// Whether a copy is in the span's queue.
+    /// Whether it waits in the span's queue.
     pub(super) queued: bool,
 }
 
@@ -78,7 +78,7 @@ struct Green {
     delivered: bool,
 }
 
-/// A session of a peer.
+/// A session in which this engine receives a block.
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) span: usize,
@@ -90,23 +90,23 @@ pub(super) struct Import {
     pub(super) stage: RedStage,
     pub(super) offered: Vec<OfferedBundle>,
     pub(super) offering: Offering,
-    /// Cookies for all segments.
+    /// Cookies that all segments of the session carry.
     pub(super) cookies: Option<Box<Cookies>>,
     /// Whether the red part ends before the block does.
     green_follows: bool,
-    /// Length of the red part taken out so far.
+    /// Length of the contiguous start of the red part that was taken out for offering, bytes.
     taken: u64,
-    /// Whether the agent paused the arriving bundle.
+    /// Whether the agent paused the bundle that is arriving.
     held: bool,
     red: Assembly,
     red_end: Option<u64>,
     green: Option<Box<Green>>,
     open: Vec<OpenReport>,
-    /// Serial number and lower bound of issued reports, for secondary reports.
+    /// Serial number and lower bound of the issued reports; a secondary report begins at that of the report it follows.
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
     withheld: Vec<ReportRequest>,
-    /// Rest of a report longer than one answer: next position, and the request.
+    /// Next position, and request, of a report that was too long for one answer.
     owed: Option<(u64, ReportRequest)>,
     first_serial: u64,
     next_serial: u64,
@@ -117,7 +117,7 @@ pub(super) struct Import {
 
 fn push_bounded<T>(list: &mut Vec<T>, item: T) {
     if list.len() == REMEMBERED {
-        // Half at once: removing one by one would cost O(n) each.
+        // Drop half at once, because dropping one by one would cost O(n) each time.
         list.drain(..REMEMBERED / 2);
     }
     list.push(item);
@@ -152,17 +152,18 @@ impl Import {
             told: RangeSet::new(),
         }
     }
-    /// Sets the client service of the block.
+    /// Sets the client service number of the block, which tells whether its bundles are marked.
     pub(super) fn serve(&mut self, service: u64) {
         if service == SERVICE_AGGREGATE {
             self.offering = Offering::marked();
         }
     }
-    /// Records that a report was issued before the session existed (a cookie request), which its sender may name.
+    /// Records that a report was issued before the session existed, to request a cookie; the sender's checkpoints may
+    /// name it.
     pub(super) fn reported_before(&mut self) {
         self.next_serial = self.first_serial + 1;
     }
-    /// Approximate memory use, charged to the engine's bound.
+    /// Approximate memory use, bytes, which counts against the engine's limit.
     pub(super) fn weight(&self) -> u64 {
         let green = self.green.as_ref().map_or(0, |green| green.assembly.weight());
         self.red.weight() + self.offering.held() + green
@@ -175,29 +176,29 @@ impl Import {
             green.assembly.unshare();
         }
     }
-    /// Whether this data extends the contiguous start of the red part, which lets held bytes be offered.
+    /// Whether this data extends the contiguous start of the red part, so that bytes held can be offered.
     pub(super) fn is_next(&self, data: &Data) -> bool {
         data.is_red() && !self.held && data.offset <= self.red.received().prefix()
     }
-    /// Bytes held of the red part.
+    /// Number of bytes of the red part that are held.
     pub(super) fn held(&self) -> u64 {
         self.red.held()
     }
-    /// Whether this engine issued a report with this serial number; 0 names none.
+    /// Whether this engine issued a report with this serial number; true for 0, which stands for no report.
     pub(super) fn knows_report(&self, serial: u64) -> bool {
         serial == 0 || (self.first_serial..self.next_serial).contains(&serial)
     }
-    /// Whether red data was received: such a session is cancelled rather than silently dropped.
+    /// Whether red data was received. Such a session is cancelled, others are dropped silently.
     pub(super) fn has_red(&self) -> bool {
         !self.red.received().is_empty()
     }
 
-    /// Whether a report up to `upper` has something to claim.
+    /// Whether a report on the range up to `upper` has anything to claim.
     pub(super) fn has_any_below(&self, upper: u64) -> bool {
         self.red.received().runs().first().is_some_and(|run| run.0 < upper)
     }
 
-    /// Takes the bytes of a data segment; returns whether any were new.
+    /// Takes the bytes of a data segment; returns whether it changed anything: new bytes, or the end of the red part.
     pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         if data.is_red() { self.red_data(data, bytes) } else { self.green_data(data, bytes) }
     }
@@ -235,7 +236,8 @@ impl Import {
         Ok(!green.delivered && green.assembly.insert(data.offset, bytes) > 0)
     }
 
-    /// Takes the rest of the red part once it is complete; from then on reports are withheld.
+    /// Takes the rest of the red part once that is complete; from then on reports are withheld. `None` if it is not,
+    /// was taken before, or is held.
     // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
         let welcome = self.stage == RedStage::Receiving && !self.held;
@@ -243,7 +245,7 @@ impl Import {
         self.stage = RedStage::Offered;
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
     }
-    /// Takes at least `least` contiguous bytes of an incomplete red part.
+    /// Takes the contiguous start of an incomplete red part, if that has at least `least` bytes not taken yet.
     pub(super) fn take_ahead(&mut self, least: u64) -> Option<Payload> {
         let end = self.red.received().prefix();
         if self.stage != RedStage::Receiving || self.held || end - self.taken < least {
@@ -251,15 +253,15 @@ impl Import {
         }
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
     }
-    /// Pauses or resumes a bundle; returns whether that changed anything.
+    /// Pauses or resumes the bundle that is arriving under this ticket; returns whether that changed anything.
     pub(super) fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
         self.offering.open() == Some(ticket) && core::mem::replace(&mut self.held, held) != held
     }
-    /// Whether the bundle was refused, so that further parts are useless.
+    /// Whether the agent refused the bundle, so that offering further parts of it is useless.
     pub(super) fn is_refused(&self, ticket: Ticket) -> bool {
         self.offered.iter().any(|o| o.ticket == ticket && matches!(o.verdict, Some(Err(_))))
     }
-    /// Bundle that was offered in part and has no verdict.
+    /// Ticket of the bundle that was offered in part and has no verdict.
     pub(super) fn unfinished(&self) -> Option<Ticket> {
         self.offering.open().filter(|ticket| self.offered.iter().any(|o| o.ticket == *ticket && o.verdict.is_none()))
     }
@@ -267,7 +269,7 @@ impl Import {
     /// received.
     pub(super) fn take_green(&mut self) -> Option<Payload> {
         let start = self.red_end.unwrap_or(0);
-        // A bundle that begins in the red part needs that first.
+        // A bundle that begins in the red part needs the red part first.
         if self.stage == RedStage::Receiving && (self.red_end.is_some() || self.has_red()) {
             return None;
         }
@@ -277,8 +279,8 @@ impl Import {
         Some(green.assembly.take(start, end))
     }
 
-    /// Handles a checkpoint. True: answer it now with [`Import::issue`]. False: it was answered (see
-    /// [`Import::repeat`]), its answer is withheld, or `most` reports are open.
+    /// Handles a checkpoint; returns true if it must be answered now by [`Import::issue`]. False if it was answered
+    /// before (see [`Import::repeat`]), if its answer is withheld, or if `most` reports are open.
     pub(super) fn asks(&mut self, asked: ReportRequest, most: usize) -> bool {
         if self.answered.contains(&asked.checkpoint) {
             return false;
@@ -293,27 +295,27 @@ impl Import {
         }
         self.open.len() < most
     }
-    /// Open reports that answered this checkpoint, which arrived again (6.8).
+    /// Open reports that answered this checkpoint, which arrived again (RFC 5326 6.8), unless they are queued.
     // 5326-3.2.2-3
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
-    /// Whether the request shows, or follows from, loss.
+    /// Whether the request shows loss, or follows a report that did.
     pub(super) fn saw_loss(&self, asked: ReportRequest) -> bool {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }
-    /// Makes the reports that answer a checkpoint (6.11); they are open and queued from now on.
+    /// Makes the reports that answer a request (RFC 5326 6.11); they are open and queued from now on.
     // 5326-6.11-1, 5326-6.11-2, 5326-6.11-3, 5326-6.11-5
     pub(super) fn issue(&mut self, id: SessionId, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
         let lower = if asked.report != 0 {
-            // The report has been forgotten: start at the beginning of the block.
+            // If the report was forgotten, start at the beginning of the block.
             self.issued.iter().find(|(serial, _)| *serial == asked.report).map_or(0, |(_, lower)| *lower)
         } else {
             self.primary_upper
         };
-        // RFC 5326 6.11 forbids an empty scope and leaves the lower bound to the receiver. A lower bound of 0 for a
-        // late discretionary checkpoint is better than letting the sender give up. The same holds if memory was full
-        // and the scope has nothing to claim.
+        // RFC 5326 6.11 forbids an empty scope and leaves the lower bound to the receiver. Bound 0 for a late
+        // discretionary checkpoint is better than letting the sender give up. The same holds if nothing in the scope
+        // can be claimed because memory was full.
         // 5326-6.11-6
         let any = lower < asked.upper && self.red.received().within(lower, asked.upper).next().is_some();
         let lower = if any { lower } else { 0 };
@@ -325,7 +327,7 @@ impl Import {
         }
         self.build_reports(id, lower, asked, datagram_bytes)
     }
-    /// Continues a report longer than one answer, once most earlier segments are acknowledged.
+    /// Continues a report that was too long for one answer, once most of its earlier segments are acknowledged.
     pub(super) fn go_on(&mut self, id: SessionId, datagram_bytes: u32) -> &[OpenReport] {
         match self.owed.take_if(|_| self.open.len() <= SEGMENTS_MAX) {
             Some((lower, asked)) => self.build_reports(id, lower, asked, datagram_bytes),
@@ -361,8 +363,8 @@ impl Import {
         }
         &self.open[first..]
     }
-    /// Report to make without a request, if there is a gap, the end is unknown, and at least `every` bytes arrived
-    /// since the last report (6.11 "asynchronous").
+    /// Request for a report that no checkpoint asked for, due if there is a gap, the end is unknown, and at least
+    /// `every` bytes arrived since the last report (RFC 5326 6.11 "asynchronous").
     // 5326-3.2.2-5, 5326-6.11-4
     pub(super) fn wants_asynchronous(&self, every: u64) -> Option<ReportRequest> {
         let upper = self.red.received().end();
@@ -371,7 +373,8 @@ impl Import {
             .then_some(ReportRequest { checkpoint: 0, report: 0, upper })
     }
 
-    /// Records the agent's verdict on one bundle.
+    /// Records the agent's verdict on one bundle; returns what [`Import::judge`] does. `None` also if the ticket is
+    /// unknown.
     pub(super) fn verdict(
         &mut self,
         ticket: Ticket,
@@ -382,12 +385,12 @@ impl Import {
         self.held &= self.offering.open() != Some(ticket);
         self.judge()
     }
-    /// Result of the verdicts, once they decide. `Ok`: the red part is kept and these checkpoints can be answered.
-    /// `Err`: cancel; true if a retry could help.
+    /// Consequence of the verdicts, once they allow one. `Ok`: the agent keeps the red part, and these checkpoints can
+    /// be answered. `Err`: the session must be cancelled; true if a retry could help.
     pub(super) fn judge(&mut self) -> Option<Result<Vec<ReportRequest>, bool>> {
         let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
         let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
-        // The red part does not wait for a bundle that continues in the green part.
+        // A bundle that continues in the green part does not delay the red part.
         let open = self.offering.open().filter(|_| self.goes_on_green());
         let decided = self.offered.iter().all(|o| o.verdict.is_some() || Some(o.ticket) == open);
         let receiving = self.stage == RedStage::Receiving;
@@ -397,12 +400,12 @@ impl Import {
         if !decided && !receiving {
             return None;
         }
-        // A block is received to its end only while all of it may be kept.
+        // Go on receiving only while all of the block may be kept.
         let verdicts = || self.offered.iter().filter_map(|o| o.verdict.as_ref());
         if verdicts().any(|v| !kept(v) && !final_(v)) {
             return Some(Err(true));
         }
-        // A malformed bundle among others may be dropped; one too large for this node must stay with its sender.
+        // A malformed bundle among others may be dropped, but one too large for this node must stay with its sender.
         let large = |v: &Result<(), Refusal>| *v == Err(Refusal::TooLarge);
         let none = verdicts().next().is_some() && verdicts().all(final_);
         if decided && (none || verdicts().any(large)) {
@@ -416,7 +419,7 @@ impl Import {
         Some(Ok(core::mem::take(&mut self.withheld)))
     }
 
-    /// Handles the acknowledgment of a report (6.14); returns whether it was open.
+    /// Handles the acknowledgment of a report (RFC 5326 6.14); returns whether the report was open.
     pub(super) fn acknowledged(&mut self, serial: u64) -> bool {
         let Some(at) = self.open.iter().position(|report| report.serial == serial) else { return false };
         let report = self.open.swap_remove(at);
@@ -430,15 +433,15 @@ impl Import {
     pub(super) fn open_report(&mut self, serial: u64) -> Option<&mut OpenReport> {
         self.open.iter_mut().find(|report| report.serial == serial)
     }
-    /// An open report, and the cookies of the session.
+    /// An open report, if there is one of this serial number, and the cookies of the session.
     pub(super) fn report_with_cookies(&mut self, serial: u64) -> (Option<&mut OpenReport>, Option<&Cookies>) {
         (self.open.iter_mut().find(|report| report.serial == serial), self.cookies.as_deref())
     }
     pub(super) fn open_reports(&self) -> impl Iterator<Item = u64> + '_ {
         self.open.iter().map(|report| report.serial)
     }
-    /// Whether the session is complete: the red part is kept and its claims acknowledged, and the green part
-    /// delivered.
+    /// Whether the session is complete: the agent keeps the red part, the peer has acknowledged its claims, and the
+    /// green part was delivered.
     // 5326-6.14-1
     pub(super) fn is_done(&self) -> bool {
         let red_done = match self.red_end {
@@ -447,7 +450,7 @@ impl Import {
         };
         red_done && self.green.as_ref().map_or(!self.goes_on_green(), |green| green.delivered)
     }
-    /// Whether only green data is missing, which is not retransmitted.
+    /// Whether only green data is missing, which the peer does not send again.
     pub(super) fn waits_for_green(&self) -> bool {
         let told = self.red_end.is_some_and(|end| self.told.covers(0, end));
         self.goes_on_green() && self.stage == RedStage::Accepted && self.open.is_empty() && told && !self.is_done()
@@ -463,11 +466,11 @@ impl Import {
     }
 }
 
-/// Whether the sender need not keep a bundle refused for this reason.
+/// Whether the sender need not keep a bundle that was refused for this reason.
 pub(super) fn is_as_good_as_kept(reason: Refusal) -> bool {
     matches!(reason, Refusal::Duplicate | Refusal::Expired)
 }
-/// Whether retrying a bundle refused for this reason is useless.
+/// Whether trying again is useless for a bundle refused for this reason.
 pub(super) fn is_final(reason: Refusal) -> bool {
     matches!(reason, Refusal::NotAcceptable | Refusal::TooLarge)
 }

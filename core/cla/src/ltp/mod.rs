@@ -1,12 +1,12 @@
 //! Licklider Transmission Protocol (RFC 5326, CCSDS 734.1-B-1).
 //!
 //! [`Ltp`] is one engine with all its spans, sessions and timers, driven as a
-//! [`farlink_base::layer::ConvergenceLayer`]. Bundles are not parsed (a function in [`Config`] finds their end).
-//! Export sessions, which this engine sends, are in `export`, import sessions in `import`; [`segment`] is the
-//! encoding.
+//! [`farlink_base::layer::ConvergenceLayer`]. Bundles are not parsed; a function in [`Config`] finds their end. Export
+//! sessions, in which this engine sends, are in `export`; import sessions, in which it receives, are in `import`.
+//! [`segment`] is the encoding.
 //!
-//! Segments leave only on `Wake` (the deadline is *now* if something can leave), so that everything gathered in one
-//! round of the driver leaves in few long batches.
+//! Segments leave only on `Wake`, whose deadline is *now* if something can leave. So everything gathered in one round
+//! of the driver leaves in few long batches.
 
 mod adapting;
 mod assembly;
@@ -37,7 +37,7 @@ mod source;
 mod span;
 mod timers;
 
-/// Bytes of headers in a typical data segment: control byte, session, offsets and lengths.
+/// Length of the headers in a typical data segment, bytes: control byte, session, offsets and lengths.
 pub const HEADER_BYTES: u64 = 20;
 
 pub use authentication::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
@@ -49,11 +49,11 @@ pub use sending::sender_result;
 
 use farlink_base::{Duration, LayerId, LinkId, Malformed, NodeId, Payload};
 
-/// Length of the first complete item (a bundle) of a block; `Ok(None)` if the bytes end before the item, an error if
-/// it is malformed. Blocks that cannot be split are offered whole.
+/// Function that finds the length of the first complete item (a bundle) of a block: `Ok(None)` if the bytes end before
+/// the item does, an error if it is malformed. A block that cannot be split is offered whole.
 pub type Split = fn(&Payload) -> Result<Option<u64>, Malformed>;
 
-/// [`Split`] function for blocks of one item.
+/// [`Split`] function for blocks that always hold one item.
 pub fn whole_block(_: &Payload) -> Result<Option<u64>, Malformed> {
     Ok(None)
 }
@@ -67,23 +67,23 @@ pub struct Config {
     pub engine: u64,
     /// Most open sessions, export and import, over all spans.
     pub sessions: u32,
-    /// Whether segments of engines without a span are accepted; their link is dynamic.
+    /// Whether segments of engines without a span are accepted; such an engine gets a dynamic link.
     pub accept_unknown: bool,
-    /// Policy for requesting cookies (RFC 5327 2.2) from senders whose address may be forged.
+    /// When to request cookies (RFC 5327 2.2) from senders whose address may be forged.
     pub cookies: AskCookies,
-    /// Seed of session and serial numbers. A real node must not reuse one after a restart: its peers remember earlier
-    /// sessions.
+    /// Seed of session and serial numbers. A real node must use another one after a restart, because its peers remember
+    /// earlier sessions.
     pub seed: u64,
-    /// Most bytes of blocks being received, over all spans. Data beyond is dropped unclaimed, and retransmitted
-    /// later. Of a long red part only bytes not offered yet count.
+    /// Most bytes of blocks being received, over all spans. Data beyond is dropped without a claim, so the peer sends
+    /// it again later. Of the red part of a long block, only bytes not offered yet count.
     pub memory_bytes: u64,
-    /// Most bytes of blocks in export sessions, over all spans; of a bundle sent in parts those in memory. Beyond it
-    /// no bundle is welcome. The last quarter is reserved for spans without a session, so that peers that never
-    /// answer do not block others. Bundles handed over at once, or one longer block, may exceed it.
+    /// Most bytes of blocks in export sessions, over all spans; of a bundle given in parts, the bytes in memory. Beyond
+    /// it links take no further bundles. The last quarter is reserved for spans without a session, so that peers that
+    /// never answer do not block others. Bundles handed over at once, or a single longer block, may exceed it.
     pub in_flight_bytes: u64,
     /// Longest block accepted, bytes.
     pub block_bytes: u64,
-    /// Finds the end of a bundle in a block of several.
+    /// Finds the end of a bundle in a block that holds several.
     pub split: Split,
 }
 impl Default for Config {
@@ -114,41 +114,44 @@ pub struct SpanConfig {
     pub node: NodeId,
     /// Longest datagram, bytes, LTP headers included.
     pub datagram_bytes: u32,
-    /// Headers that the medium adds to each datagram, bytes (IP and UDP: 28); charged to the rate.
+    /// Length of the headers that the medium adds to each datagram, bytes (IP and UDP: 28); they count against the
+    /// rate.
     pub overhead_bytes: u32,
     /// Most open export sessions.
     pub sessions: u32,
     /// Most bytes in flight, over all export sessions of the span.
     pub window_bytes: u64,
-    /// Largest block that bundles are aggregated to, bytes; 0: each is sent alone. Only for peers that split blocks.
+    /// Length up to which bundles are aggregated in one block, bytes; 0: each is sent alone. Only for peers that split
+    /// blocks.
     pub aggregate_bytes: u64,
-    /// Whether bundles in a shared block are marked with their client service (CCSDS 734.1, service data
+    /// Whether each bundle in a shared block is marked with its client service number (CCSDS 734.1, service data
     /// aggregation).
     pub aggregate_marked: bool,
     /// Longest wait of a bundle for others to join its block.
     pub aggregate_wait: Duration,
-    /// Added to the round trip for each timer, for queueing and processing at both ends, until answer times are
+    /// Time for queueing and processing at both ends, added to the round trip in each timer until answer times are
     /// measured.
     pub margin: Duration,
-    /// Most transmissions of a checkpoint, report or cancel before the session is given up.
+    /// Most transmissions of a checkpoint, report or cancel segment before the session is given up.
     pub attempts: u32,
-    /// Bytes between additional checkpoints in a block; 0: only the last segment is one.
+    /// Number of bytes between additional checkpoints in a block; 0: only the last red segment is a checkpoint.
     pub checkpoint_every: u64,
-    /// Transmissions of each checkpoint and report at once after loss was seen; 1: no copies. A lost one costs a
-    /// round trip, a copy only a datagram. Values above 1 are for peers that recognise a copy by its serial number,
-    /// as this engine does: ION answers each with a new report, and cancels the session when those exceed its limit
-    /// (RFC 5326 6.11).
+    /// Number of times that each checkpoint and report is sent at once after loss was seen; 1: no copies. A lost one
+    /// costs a round trip, a copy only a datagram. Values above 1 are for peers that recognise a copy by its serial
+    /// number, as this engine does. ION answers each copy with a new report, and cancels the session when its reports
+    /// exceed their limit (RFC 5326 6.11).
     pub copies: u32,
-    /// Bytes received since the last report after which a receiver reports a gap without a request while the end of
-    /// the block is unknown (RFC 5326 6.11 "asynchronous"); 0: never.
+    /// Number of bytes after which a receiver reports a gap without having been asked ("asynchronous", RFC 5326 6.11),
+    /// counted from the last report, while the end of the block is unknown; 0: never.
     pub report_every: u64,
-    /// Idle time after which an import session is dropped.
+    /// Time without a segment after which an import session is dropped.
     pub idle: Duration,
-    /// Idle time for blocks without a red part, whose missing data is not retransmitted.
+    /// Time without a segment after which an import session is dropped that has no red part, or lacks only green data;
+    /// missing green data is not sent again.
     pub idle_green: Duration,
-    /// Offset at which blocks turn green: data from there on is sent once and not repaired; 0: no green data.
+    /// Offset from which blocks are green: data from there on is sent once and not repaired; 0: no green data.
     pub green_from: u64,
-    /// Authentication of the link's segments, both ways.
+    /// Authentication of the link's segments, in both directions.
     pub authentication: Authentication,
 }
 impl Default for SpanConfig {

@@ -1,6 +1,6 @@
-//! Splits a received red part into bundles and offers them, of a long block while it arrives. Of a bundle offered in
-//! part only the first bytes are kept; a fill of the same length replaces the rest, so that its end can still be
-//! found.
+//! Splits a received red part into bundles and offers them; the bundles of a long block already while it arrives. Of a
+//! bundle offered in part only the first bytes are kept. A fill of the same length replaces the others, so that the end
+//! of the bundle can still be found.
 
 use super::Split;
 use super::segment::SERVICE_BUNDLE;
@@ -9,16 +9,16 @@ use alloc::boxed::Box;
 use farlink_base::layer::Ticket;
 use farlink_base::{Bytes, BytesMut, Payload};
 
-/// First bytes kept of a bundle offered in parts: the blocks before a payload are shorter.
+/// Most first bytes kept of a bundle offered in parts; more than the blocks before its payload have.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Last bytes held back while the end is unknown: the blocks after a payload are shorter.
+/// Number of last bytes held back while the end is unknown; more than the blocks after a payload have.
 const BACK_BYTES: u64 = 256;
 
 /// State of a bundle offered in part.
 #[derive(Debug)]
 struct OpenBundle {
     ticket: Ticket,
-    /// Its first bytes, with a fill for the others.
+    /// First bytes of the bundle, and a fill in place of the others.
     shadow: Payload,
     kept: u64,
 }
@@ -26,7 +26,7 @@ struct OpenBundle {
 /// A part to offer.
 #[derive(Debug)]
 pub(super) struct BundlePart {
-    /// Ticket of its bundle; `None` if it begins one.
+    /// Ticket of the bundle that the part continues; `None` if it begins one.
     pub(super) ticket: Option<Ticket>,
     pub(super) bytes: Payload,
     pub(super) last: bool,
@@ -37,11 +37,11 @@ pub(super) struct BundlePart {
 enum ServiceMarks {
     #[default]
     None,
-    /// The client service precedes each item; a mark is due next (CCSDS 734.1).
+    /// A client service number precedes each item (CCSDS 734.1), and is due next.
     Ahead,
     /// The mark of the current item was read.
     Read,
-    /// The next item is for an unknown service, so its length is unknown.
+    /// The next item is for an unknown service, so its length is unknown, and the rest is dropped.
     Lost,
 }
 
@@ -51,20 +51,20 @@ pub(super) struct Offering {
     rest: Payload,
     open: Option<Box<OpenBundle>>,
     marks: ServiceMarks,
-    /// Whether data was dropped since the last query.
+    /// Whether data was dropped since [`Self::has_lost`] was called last.
     lost: bool,
 }
 
 impl Offering {
-    /// Starts a block whose items are marked with their services.
+    /// Starts a block in which each item is marked with its client service.
     pub(super) fn marked() -> Offering {
         Offering { marks: ServiceMarks::Ahead, ..Offering::default() }
     }
-    /// Whether unreadable data was dropped since the last query.
+    /// Whether unreadable data was dropped since the last call.
     pub(super) fn has_lost(&mut self) -> bool {
         core::mem::take(&mut self.lost)
     }
-    /// Reads the mark of the next item; returns false if there is no item to offer.
+    /// Reads the mark of the next item, if one is due; returns false if no item can be offered.
     fn read_mark(&mut self, complete: bool) -> bool {
         if self.marks == ServiceMarks::Ahead && !self.rest.is_empty() {
             let mut head = [0; sdnv::LEN_MAX];
@@ -85,14 +85,14 @@ impl Offering {
         }
         matches!(self.marks, ServiceMarks::None | ServiceMarks::Read)
     }
-    /// Bundle that was offered in part.
+    /// Ticket of the bundle that was offered in part, if any.
     pub(super) fn open(&self) -> Option<Ticket> {
         self.open.as_ref().map(|open| open.ticket)
     }
     pub(super) fn held(&self) -> u64 {
         self.rest.len() + self.open.as_ref().map_or(0, |open| open.kept)
     }
-    /// Copies kept bytes out of the receive buffers.
+    /// Copies the waiting bytes, so that they share no receive buffer.
     pub(super) fn unshare(&mut self) {
         self.rest = self.rest.own();
     }
@@ -104,8 +104,8 @@ impl Offering {
             self.rest.append(bytes);
         }
     }
-    /// Next part to offer. For a first part that does not complete its bundle the caller must call
-    /// [`Offering::began`] with the ticket. `complete`: no more bytes follow.
+    /// Next part to offer; `None` if more bytes are needed. If the part begins a bundle and does not complete it, the
+    /// caller must call [`Offering::began`]. `complete`: no more bytes follow.
     pub(super) fn next(&mut self, split: Split, complete: bool) -> Option<BundlePart> {
         if self.rest.is_empty() || !self.read_mark(complete) {
             return None;
@@ -115,7 +115,7 @@ impl Offering {
             None => split(&self.rest),
             Some(open) => {
                 let mut bundle = open.shadow.clone();
-                // Ropes share their chunks, so this copies no data.
+                // This copies no data, because ropes share their chunks.
                 bundle.append(self.rest.clone());
                 split(&bundle)
             }
@@ -140,7 +140,7 @@ impl Offering {
         }
         Some(BundlePart { ticket, bytes, last })
     }
-    /// Records that a bundle was offered in part.
+    /// Records that a bundle was offered in part under this ticket; `first` is the part.
     pub(super) fn began(&mut self, ticket: Ticket, first: &Payload) {
         let mut open = Box::new(OpenBundle { ticket, shadow: Payload::new(), kept: 0 });
         open.passed(first);
@@ -149,12 +149,12 @@ impl Offering {
 }
 
 impl OpenBundle {
-    /// Records further bytes that were offered.
+    /// Records bytes that were offered.
     fn passed(&mut self, bytes: &Payload) {
         let mut head = bytes.slice(0, HEAD_BYTES - self.kept);
         let kept = head.len();
         if !head.is_fill() && kept > 0 {
-            // Copied, so that the receive buffers are not pinned.
+            // Copy them, so that no receive buffer is kept.
             let mut copy = BytesMut::zeroed(kept as usize);
             bytes.copy_to(0, &mut copy);
             head = Payload::from(Bytes::from(copy));
@@ -165,7 +165,7 @@ impl OpenBundle {
     }
 }
 
-/// Fill that replaces offered bytes; adjacent fills join into one chunk.
+/// Fill that replaces offered bytes from `at` on; adjacent fills join into one chunk.
 fn pattern(at: u64, len: u64) -> Payload {
     Payload::fill(0, at + len).slice(at, len)
 }
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Bundles in a marked block that arrives in steps of this length, and whether data was lost.
+    /// Bundles of a marked block that arrives in steps of this length, and whether data was lost.
     fn unmark(block: &[u8], step: usize) -> (Vec<Vec<u8>>, bool) {
         let (mut offering, mut lost, mut out, mut open) = (Offering::marked(), false, Vec::<Vec<u8>>::new(), false);
         for (at, piece) in block.chunks(step).enumerate() {
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn broken_mark_loses_only_later_bundles() {
         let bundles: Vec<Vec<u8>> = [10, 3000, 4, 700].iter().map(|len| bundle(*len, 5)).collect();
-        // A number may be padded with zeros (RFC 6256).
+        // A number may be padded with leading zeros (RFC 6256).
         let marked = |marks: [&[u8]; 4]| -> Vec<u8> {
             bundles.iter().zip(marks).flat_map(|(bundle, mark)| [mark, bundle].concat()).collect()
         };

@@ -1,5 +1,5 @@
-//! Offers the bundles of a received block to the agent: those of the red part await a verdict, those of the green
-//! part do not.
+//! Offers the bundles of a received block to the agent. Those of the red part await a verdict, those of the green part
+//! do not.
 
 use super::Split;
 use super::import::{Import, OfferedBundle};
@@ -8,7 +8,7 @@ use super::segment::SessionId;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Event, EventClass, LinkId, Map, Refusal, Sink};
 
-/// Offers the data of one session.
+/// Context for offering the bundles of one session.
 pub(super) struct Offers<'a> {
     pub(super) id: SessionId,
     pub(super) link: LinkId,
@@ -20,7 +20,7 @@ impl Offers<'_> {
         *self.next += 1;
         Ticket(*self.next - 1)
     }
-    /// Offers the pushed red data bundle by bundle; `complete`: it is the last.
+    /// Offers the red data pushed so far, bundle by bundle; `complete`: no more follows.
     pub(super) fn red(
         &mut self,
         import: &mut Import,
@@ -47,13 +47,13 @@ impl Offers<'_> {
             out.push(Output::Offer { ticket, link, part: bytes, last, total, reliable: true });
         }
         if import.offering.has_lost() {
-            // Counts as a malformed bundle.
+            // Dropped data counts as a malformed bundle.
             let verdict = Some(Err(Refusal::NotAcceptable));
             import.offered.push(OfferedBundle { ticket: self.ticket(), verdict });
             self.lost(out);
         }
     }
-    /// Offers the pushed green data, which may complete a bundle begun in the red part.
+    /// Offers the green data pushed, which may begin with the rest of a bundle from the red part.
     pub(super) fn green(&mut self, import: &mut Import, out: &mut impl Sink<Output>) {
         let link = self.link;
         while let Some(BundlePart { ticket, bytes, last }) = import.offering.next(self.split, true) {
@@ -68,7 +68,7 @@ impl Offers<'_> {
             self.lost(out);
         }
     }
-    /// Reports that an aggregate holds items for unknown services.
+    /// Reports that a block has an item for an unknown service.
     fn lost(&self, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let reason = "LTP service data that are for no service here";

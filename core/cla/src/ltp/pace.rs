@@ -1,53 +1,53 @@
-//! Congestion control where no rate is configured. Reports show how much data arrives per round trip, and the rate
-//! follows the fastest of the last rounds: random loss costs nothing, and an overrunning socket buffer is detected.
-//! Periodic probes at a higher rate find more; during the start the rate doubles each round.
+//! Congestion control for links without a configured rate. Reports show how much data arrives per round trip, and the
+//! sending rate follows the fastest of the last rounds: random loss costs nothing, and an overrunning socket buffer is
+//! noticed. Periodic probes at a higher rate find more capacity; during the start the rate doubles each round.
 
 use farlink_base::{DataRate, Duration, Instant};
 
-/// Window before the first report, and smallest window, bytes: some receive buffers hold no more.
+/// Window before the first report, and smallest part of any window, bytes: some receive buffers hold no more.
 const WINDOW_LEAST: u64 = 64 << 10;
-/// Most bytes, and most time, of queueing beyond two round trips. Without loss only growing answer times reveal a
-/// queue, and other traffic of the peer waits behind it.
+/// Most bytes, and most time, of queueing in the window besides two round trips. Without loss, only growing answer
+/// times reveal a queue, and other traffic of the peer waits behind it.
 const QUEUE_BYTES: u64 = 8 << 20;
 const QUEUE_TIME: Duration = Duration::from_millis(20);
 /// Time over which the first window is spread.
 const START: Duration = Duration::from_millis(10);
 /// Lowest and highest rate, bytes per second. A slower link must have a configured rate.
 const RATE: core::ops::RangeInclusive<u64> = 32_000..=100_000_000_000;
-/// Rounds whose fastest counts, and period of the probes.
+/// Number of rounds whose fastest counts, and the period of the probes in rounds.
 const ROUNDS: usize = 8;
-/// Rounds of the start without growth by a quarter that end it.
+/// Number of rounds without growth by a quarter that end the start.
 const FLAT: u8 = 3;
 /// Fewest reported bytes in a round for its loss to be significant.
 const ENOUGH: u64 = 40_000;
-/// Unit of loss: all data was lost.
+/// Unit of loss: the value if all data was lost.
 const WHOLE: u64 = 1 << 16;
 
-/// State at the transmission of a checkpoint, for comparison with its report.
+/// State at the transmission of a checkpoint, to be compared with the report on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// Time it left the transmitter.
+    /// Time at which it left the transmitter.
     pub(super) left: Instant,
-    /// Bytes its session had sent up to it, retransmissions included.
+    /// Red bytes that the session had sent up to and including the checkpoint, retransmissions counted.
     pub(super) sent: u64,
-    /// Bytes of all sessions known to have arrived, and time of the last arrival.
+    /// Bytes of all sessions known to have arrived by then, and [`PaceControl::since`] at that time.
     delivered: u64,
     since: Instant,
 }
 
 impl Mark {
-    /// Mark for a span with a configured rate.
+    /// Mark for a span with a known rate, of which only the time is used.
     pub(super) const fn at(left: Instant) -> Mark {
         Mark { left, sent: 0, delivered: 0, since: left }
     }
 }
 
-/// One round: from a checkpoint to its report.
+/// A round, which lasts from a checkpoint to the report on it.
 #[derive(Clone, Copy, Default, Debug)]
 struct Round {
-    /// Bytes per second that arrived.
+    /// Highest measured arrival rate, bytes per second.
     fastest: u64,
-    /// Fraction lost of the reported data.
+    /// Lost fraction of the reported data, in units of 1 / [`WHOLE`].
     loss: u64,
 }
 
@@ -58,25 +58,25 @@ pub(super) struct PaceControl {
     round: usize,
     /// Bytes known to have arrived since the beginning.
     delivered: u64,
-    /// Time of the last arrival, or when the data in flight began to leave.
+    /// Time of the last arrival, or, on an idle link, when the data in flight began to leave.
     since: Instant,
-    /// The round ends with the report on a checkpoint sent after this many bytes had arrived.
+    /// Number of arrived bytes at which the round began. The round ends with the report on a checkpoint sent after that.
     round_from: u64,
     covered: u64,
     lost: u64,
-    /// Bytes in flight: sent and not covered by a report.
+    /// Bytes in flight: sent, and not covered by a report.
     out: u64,
-    /// Time from checkpoint to report: smoothed, and the lowest known.
+    /// Time from a checkpoint to its report: smoothed, and the lowest since the link was last idle.
     trip: Duration,
     least: Duration,
-    /// Whether the data in flight was sent on an idle link: its answer waits behind no others.
+    /// Whether the data in flight was sent on an idle link, so that its report waits behind no other data.
     alone: bool,
-    /// Most bytes in flight.
+    /// Bytes in flight above which no block begins.
     window: u64,
-    /// Rate reached during the start; 0 after it.
+    /// Highest arrival rate so far during the start; 0 after it.
     reached: u64,
     flat: u8,
-    /// Whether the rate limited the sender this round.
+    /// Whether the rate or the window limited the sender in this round.
     limited: bool,
     /// Time of the last report, or of the last reduction for silence.
     heard: Instant,
@@ -106,7 +106,7 @@ impl PaceControl {
     fn fastest(&self) -> u64 {
         self.rounds.iter().map(|round| round.fastest).max().unwrap_or(0)
     }
-    /// Loss independent of the rate: the lowest of the last rounds.
+    /// Loss that does not depend on the rate: the lowest of the last rounds.
     fn loss(&self) -> u64 {
         self.rounds.iter().map(|round| round.loss).min().filter(|loss| *loss < WHOLE).unwrap_or(0).min(WHOLE / 2)
     }
@@ -115,7 +115,8 @@ impl PaceControl {
         let bytes = if fastest == 0 {
             WINDOW_LEAST * 1_000_000_000 / START.as_nanos() as u64
         } else {
-            // Gains: 2 during the start; then one round at 5/4 to probe, one at 3/4 to drain its queue, others at 1.
+            // Gains: 2 during the start. After it, one round at 5/4 probes, one at 3/4 drains the queue of the probe,
+            // others have 1.
             let quarters = match (self.reached > 0, self.round) {
                 (true, _) => 8,
                 (false, 0) => 5,
@@ -127,30 +128,30 @@ impl PaceControl {
         };
         DataRate(bytes.clamp(*RATE.start(), *RATE.end()) * 8)
     }
-    /// Recomputes the window: two round trips' worth of data, with a bound on the queue in it.
+    /// Recomputes the window: data of two round trips, in which the part for queues is bounded.
     fn widen(&mut self) {
         let fastest = u128::from(self.fastest());
         let in_time = |time: Duration| u64::try_from(fastest * time.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX / 4);
         let queue = in_time(QUEUE_TIME).min(QUEUE_BYTES);
         self.window = WINDOW_LEAST + in_time(self.trip * 2).min(in_time(self.least * 2) + queue);
     }
-    /// Whether another block may begin.
+    /// Whether another block may begin to leave.
     pub(super) fn is_open(&self) -> bool {
         self.out < self.window
     }
-    /// Bytes after which a block asks for a report, so that reports arrive before all of it has left.
+    /// Bytes after which a block asks for a report, so that reports arrive before the whole window has left.
     pub(super) fn checkpoint_every(&self) -> u64 {
         (self.window / 4).max(4 * WINDOW_LEAST)
     }
-    /// Forgets the lowest round trip when the link has changed.
+    /// Forgets the lowest round trip, because the link has changed.
     pub(super) fn moved(&mut self) {
         self.least = Duration::ZERO;
     }
-    /// Records that the rate limited the sender.
+    /// Records that the rate or the window limited the sender.
     pub(super) fn hold(&mut self) {
         self.limited = true;
     }
-    /// Records that red data has left by `left`.
+    /// Records that red data leaves the transmitter by `left`.
     pub(super) fn sent(&mut self, bytes: u64, left: Instant) {
         if self.out == 0 {
             (self.since, self.alone) = (left, true);
@@ -158,15 +159,15 @@ impl PaceControl {
         }
         self.out += bytes;
     }
-    /// Mark for a checkpoint that leaves now.
+    /// Mark for a checkpoint that leaves the transmitter at `left`.
     pub(super) fn mark(&self, left: Instant) -> Mark {
         Mark { left, sent: 0, delivered: self.delivered, since: self.since }
     }
-    /// Removes bytes from the flight that no report will cover.
+    /// Subtracts bytes from those in flight: a report covered them, or none will because the session ended.
     pub(super) fn forget(&mut self, bytes: u64) {
         self.out -= bytes.min(self.out);
     }
-    /// Handles the report on a checkpoint: of `covered` bytes `lost` did not arrive.
+    /// Handles the report on a checkpoint: of the `covered` bytes, `lost` did not arrive.
     pub(super) fn report(&mut self, now: Instant, mark: &Mark, covered: u64, lost: u64) {
         self.forget(covered);
         self.heard = now;
@@ -197,7 +198,7 @@ impl PaceControl {
         }
         let much = enough && self.rounds[self.round].loss > self.loss() + WHOLE / 8;
         (self.covered, self.lost) = (0, 0);
-        // A round limited by the application reveals no capacity.
+        // A round in which the application sent less reveals no capacity.
         if !core::mem::take(&mut self.limited) {
             return;
         }
@@ -205,7 +206,8 @@ impl PaceControl {
         let before = self.rounds.iter().enumerate().filter(|(at, _)| *at != self.round);
         let before = before.map(|(_, round)| round.fastest).max().unwrap_or(0);
         if self.reached == 0 && enough && fastest > before + before / 8 && !much {
-            // More capacity than at the end of the start: start again.
+            // Delivered more than an eighth faster than in all other recent rounds, without much loss: capacity grew,
+            // so double per round again.
             (self.reached, self.flat) = (fastest, 0);
         } else if self.reached > 0 {
             let grew = fastest > self.reached + self.reached / 4;
@@ -215,7 +217,7 @@ impl PaceControl {
         self.round = (self.round + 1) % ROUNDS;
         self.rounds[self.round] = Round { fastest: 0, loss: WHOLE };
     }
-    /// Halves the rate after the peer cancelled a session.
+    /// Halves the rate, and ends the start, after the peer cancelled a session.
     pub(super) fn slow(&mut self) {
         self.reached = 0;
         self.halve();
@@ -224,8 +226,8 @@ impl PaceControl {
         self.rounds.iter_mut().for_each(|round| round.fastest /= 2);
         self.widen();
     }
-    /// Handles an unanswered checkpoint. It indicates loss, unless nothing at all arrives: then the rate is halved,
-    /// once per two answer times.
+    /// Handles an unanswered checkpoint. A single one indicates loss, which costs nothing. If no report at all arrived
+    /// for two answer times, the rate is halved, once per two answer times.
     pub(super) fn unanswered(&mut self, now: Instant, in_time: Duration) {
         if now - self.heard > in_time * 2 {
             self.heard = now;
@@ -249,7 +251,7 @@ mod tests {
         buffer: f64,
     }
     /// Sends at the controlled rate for some seconds, in blocks of 20 kB. Returns the arrival rate in the last half,
-    /// and the loss beyond the link's own.
+    /// and the fraction of the data that overran the buffer.
     fn run(link: &BottleneckLink, seconds: f64) -> (f64, f64) {
         let (mut pace, mut rng) = (PaceControl::new(), Rng::new(1));
         let mut reports: VecDeque<(f64, Mark, u64, u64)> = VecDeque::new();
@@ -315,7 +317,7 @@ mod tests {
         assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");
     }
 
-    /// A slow receiver shows no loss; its queue must stay bounded all the same.
+    /// A slow receiver shows no loss; the queue in front of it must stay bounded all the same.
     #[test]
     fn lossless_queue_stays_short() {
         for (rate, trip) in [(50e6, 0.0005), (1e9, 0.0001), (50e6, 0.1)] {
@@ -332,7 +334,7 @@ mod tests {
                 if pace.is_open() {
                     now += 100_000.0 * 8.0 / pace.rate().0 as f64;
                     pace.sent(100_000, at(now));
-                    // Periodically the receiver is twice as fast; the rate found then is too high afterwards.
+                    // The rate found while the receiver is twice as fast is too high afterwards.
                     let speed = if turn % 50 < 5 { 2.0 * rate } else { rate };
                     free_at = free_at.max(now) + 100_000.0 / speed;
                     let back = free_at + trip;

@@ -1,4 +1,4 @@
-//! Spans of an engine: configured and dynamic ones, and their addition and removal while sessions are open.
+//! Spans of an engine, configured and dynamic: how they are added and removed while sessions are open.
 
 use super::SpanConfig;
 use super::authentication::{Authentication, Seal};
@@ -17,17 +17,17 @@ use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Duration, Instant, LinkId, NodeId, Sink};
 
 const DYNAMIC_MAX: usize = 1024;
-/// Most source addresses remembered for attributing segments to spans.
+/// Most source addresses remembered, by which segments are attributed to spans.
 const ADDRESSES_MAX: usize = 4096;
-/// Time after a link's removal, besides two light round trips, during which its engine gets no dynamic link.
+/// Time after a link's removal during which its engine gets no dynamic link; two light round trips are added.
 const PARTED: Duration = Duration::from_secs(60);
-/// Most cancel segments sent once when a link is removed. Sessions beyond end by the peer's timers, unless a new link
-/// to the same engine cancels them.
+/// Most cancel segments sent, once each, when a link is removed. Further sessions end by the peer's timers, unless a
+/// new link to the same engine cancels them.
 const FAREWELLS_MAX: usize = 4096;
 
 impl Ltp {
-    /// Adds a neighbour. Its link starts down. A dynamic link to the same engine is removed. Returns false if the
-    /// link number is taken, or dynamic.
+    /// Adds a neighbour; its link starts down. A dynamic link to the same engine is removed. Returns false if the link
+    /// number is taken, or is that of a dynamic link.
     #[must_use]
     pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
         if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
@@ -43,7 +43,8 @@ impl Ltp {
         true
     }
     /// Changes the keys of an authenticated link from the next segment on; its sessions continue. Returns false if
-    /// authentication would be switched on or off: then the link must be removed and added again.
+    /// there is no such link, or if authentication would be switched on or off: then the link must be removed and added
+    /// again.
     pub fn replace_keys(&mut self, link: LinkId, authentication: &Authentication) -> bool {
         let Some(&index) = self.by_link.get(&link) else { return false };
         let span = &mut self.spans[index];
@@ -57,7 +58,8 @@ impl Ltp {
         span.datagram_bytes = span.datagram_bytes.clamp(64 + authentication, 65_000);
         let to = Destination::Link(span.link);
         let index = self.place(&span, to, LinkState::DOWN);
-        // A replaced link goes on cancelling the old sessions until the peer acknowledges (6.15, 6.16).
+        // A link that replaces a removed one continues to cancel its sessions until the peer acknowledges (RFC 5326
+        // 6.15, 6.16).
         for (session, bytes) in parted.into_iter().flat_map(|parted| parted.cancels) {
             self.cancel_with(index, session, bytes, 1);
         }
@@ -69,7 +71,7 @@ impl Ltp {
         self.by_link.insert(link, index);
         self.dynamic += usize::from(link.is_dynamic());
         match self.by_engine.get(&engine).copied() {
-            // The first span stays the head of the chain.
+            // The first span of an engine stays the head of the chain.
             Some(first) => span.sibling = self.spans[first].sibling.replace(index),
             None => drop(self.by_engine.insert(engine, index)),
         }
@@ -117,7 +119,7 @@ impl Ltp {
         }
     }
 
-    /// Span to an engine, preferring one that is up.
+    /// Span to an engine; one that is up comes first. `None` if the engine has no span.
     pub(super) fn span_to(&self, engine: u64) -> Option<usize> {
         let first = *self.by_engine.get(&engine)?;
         let mut at = Some(first);
@@ -132,16 +134,16 @@ impl Ltp {
     }
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
         let heard = self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied();
-        // A reply to a neighbour that has sent nothing yet must be authenticated as its link requires.
+        // A reply to a neighbour from which nothing arrived yet must be authenticated as its link requires.
         let at_home = |span: &LtpSpan| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
         heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
-    /// Records the address that a span's peer sends from.
+    /// Records the address from which a span's peer sends; segments over a dynamic link go there.
     pub(super) fn note_address(&mut self, index: usize, from: SocketAddr) {
         if self.spans[index].traffic.heard == Some(from) {
             return;
         }
-        // At the bound the table is rebuilt from the segments that follow.
+        // At the limit, start again: the table is filled from the segments that follow.
         if self.sessions.by_address.len() >= ADDRESSES_MAX {
             self.sessions.by_address.clear();
         }
@@ -152,13 +154,14 @@ impl Ltp {
             *to = from;
         }
     }
-    /// Whether an engine without a configured link is accepted.
+    /// Whether an engine without a configured link may have a dynamic link now.
     pub(super) fn may_meet(&self, now: Instant, engine: u64) -> bool {
-        // This engine's own number is never a peer's.
+        // This engine's own number cannot be a peer's.
         let welcome = self.config.accept_unknown && !self.closing && engine != 0 && engine != self.config.engine;
         welcome && self.parted.get(&engine).is_none_or(|parted| parted.until <= now)
     }
-    /// Makes a span for an engine without a configured link; `None` if it is not accepted.
+    /// Makes a dynamic link for an engine, in place of an unused one at the limit; `None` if the engine is not accepted
+    /// or there is no room.
     pub(super) fn make_dynamic(
         &mut self,
         now: Instant,
@@ -197,7 +200,7 @@ impl Ltp {
         let span = &mut self.spans[index];
         span.set_state(now, state);
         if !state.transmit && !state.receive {
-            // Nothing arrives before the next contact: release memory meanwhile.
+            // Nothing arrives before the next contact, so release memory until then.
             span.give_back();
             if let Some(sessions) = self.sessions.made() {
                 sessions.give_back();
@@ -208,7 +211,7 @@ impl Ltp {
         }
         self.touch(index);
     }
-    /// Prepares the removal of a configured link: its engine gets no dynamic link while its segments may still be
+    /// Prepares the removal of a configured link: its engine gets no dynamic link while segments of it may still be
     /// under way.
     pub(super) fn part(&mut self, now: Instant, link: LinkId) {
         let Some(&index) = self.by_link.get(&link) else { return };
@@ -220,14 +223,14 @@ impl Ltp {
         for engine in over {
             self.parted.remove(&engine);
         }
-        // Kept for the latest removal only, which bounds memory.
+        // Keep cancel segments for the latest removal only, which bounds memory.
         self.parted.values_mut().for_each(|parted| parted.cancels = Vec::new());
         if self.parted.len() < DYNAMIC_MAX {
             let until = now + PARTED + (state.delay_out + state.delay_in) * 2;
             self.parted.insert(engine, Parted { until, cancels: Vec::new() });
         }
     }
-    /// Removes a link: its sessions are cancelled and unsent bundles return to the agent.
+    /// Removes a link: its sessions are cancelled, and unsent bundles return to the agent.
     pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
@@ -261,22 +264,22 @@ impl Ltp {
         }
         self.vacate(index);
     }
-    /// Takes the unacknowledged cancels of a span, by session.
+    /// Takes the cancel segments of a span that are not acknowledged, ordered by session.
     fn cancels_of(&mut self, index: usize) -> Vec<(SessionId, Bytes)> {
         let Some(sessions) = self.sessions.made() else { return Vec::new() };
         let of_it = sessions.cancelled.iter().filter(|(_, cancelled)| cancelled.span == index);
         let mut cancels: Vec<_> = of_it.map(|(session, cancelled)| (*session, cancelled.bytes.clone())).collect();
-        // Sorted: the order of a map must not show in outputs.
+        // Sort, because the order of a map must not show in outputs.
         cancels.sort_unstable_by_key(|(id, _)| (id.engine, id.number));
         sessions.cancelled.retain(|_, cancelled| cancelled.span != index);
         cancels
     }
-    /// Fails all export sessions of a span; returns their cancel segments.
+    /// Fails all export sessions of a span; returns cancel segments for those that had begun.
     // 5327-2.2-2
     fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut numbers: Vec<u64> =
             self.sessions.exports.iter().filter(|(_, e)| e.span == index).map(|(n, _)| *n).collect();
-        // The order of a map must not show in outputs: same seed, same trace.
+        // Sort, because the order of a map must not show in outputs: the same seed must give the same trace.
         numbers.sort_unstable();
         let mut farewells = Vec::new();
         for number in numbers {
@@ -289,12 +292,12 @@ impl Ltp {
         }
         farewells
     }
-    /// Drops all import sessions of a span; returns their cancel segments.
+    /// Drops all import sessions of a span; returns cancel segments for them.
     // 5327-2.2-2
     fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut sessions: Vec<SessionId> =
             self.sessions.imports.iter().filter(|(_, i)| i.span == index).map(|(id, _)| *id).collect();
-        // Sorted: the order of a map must not show in outputs.
+        // Sort, because the order of a map must not show in outputs.
         sessions.sort_unstable_by_key(|id| (id.engine, id.number));
         let mut farewells = Vec::new();
         for session in sessions {

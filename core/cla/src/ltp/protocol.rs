@@ -25,7 +25,7 @@ impl Protocol for Ltp {
         settings: || settings(PARAMS),
         link_settings: || settings(LINK_PARAMS),
         sender_result,
-        // LTP suspends its timers during an outage, so its sessions survive any.
+        // Timers of LTP stop during an outage, so its sessions survive any.
         outlives: Duration::MAX,
         header_bytes: HEADER_BYTES,
         stops: true,

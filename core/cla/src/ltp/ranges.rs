@@ -1,9 +1,9 @@
-//! Sets of byte positions as sorted runs: received, claimed or missing data.
+//! Sets of byte positions, stored as sorted runs: for received, claimed or missing data.
 
 use alloc::vec::Vec;
 
-/// A set of numbers kept as half-open runs `start..end`, sorted and not adjacent. Appending at the end costs O(1),
-/// other insertions O(log n) to find and O(n) to make room.
+/// Set of numbers, stored as half-open runs `start..end`, which are sorted and not adjacent. Appending at the end costs
+/// O(1); any other insertion takes O(log n) to find its place and O(n) to make room.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct RangeSet {
     runs: Vec<(u64, u64)>,
@@ -22,15 +22,15 @@ impl RangeSet {
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
-    /// One past the greatest number; 0 if empty.
+    /// One past the greatest number; 0 for an empty set.
     pub fn end(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.1)
     }
-    /// Length of the contiguous start: one past the last number of the run from 0.
+    /// Length of the contiguous start: one past the last number of the run that begins at 0, or 0 without such a run.
     pub fn prefix(&self) -> u64 {
         self.runs.first().map_or(0, |run| if run.0 == 0 { run.1 } else { 0 })
     }
-    /// Count of numbers in the set.
+    /// Number of numbers in the set.
     #[cfg(test)]
     pub fn total(&self) -> u64 {
         self.runs.iter().map(|(start, end)| end - start).sum()
@@ -43,9 +43,13 @@ impl RangeSet {
     pub fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.runs.get(self.find(start + 1)).is_some_and(|run| run.0 <= start && end <= run.1)
     }
-    /// Whether `position` is in the set. `u64::MAX` never is, because no range ends behind it.
+    /// Whether `position` is in the set. Never true for `u64::MAX`, because no range ends after it.
     pub fn contains(&self, position: u64) -> bool {
         position < u64::MAX && self.covers(position, position + 1)
+    }
+    /// Whether `start..end` overlaps a run or is adjacent to one, so that its insertion adds no run.
+    pub fn touches(&self, start: u64, end: u64) -> bool {
+        self.runs.get(self.find(start)).is_some_and(|run| run.0 <= end)
     }
     pub fn insert(&mut self, start: u64, end: u64) {
         if start >= end {
@@ -89,14 +93,14 @@ impl RangeSet {
         }
         self.runs.splice(first..after, kept);
     }
-    /// Parts of `start..end` in the set, in order.
+    /// Parts of `start..end` that are in the set, in order.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs[self.find(start.saturating_add(1))..]
             .iter()
             .take_while(move |run| run.0 < end)
             .map(move |run| (run.0.max(start), run.1.min(end)))
     }
-    /// Parts of `start..end` not in the set, in order.
+    /// Parts of `start..end` that are not in the set, in order.
     pub fn gaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut at = start;
         let mut runs = self.within(start, end);
@@ -139,6 +143,8 @@ mod tests {
             let (start, end) = (scope.0.min(scope.1), scope.0.max(scope.1));
             let range = start as usize..end as usize;
             prop_assert_eq!(set.covers(start, end), oracle[range.clone()].iter().all(|b| *b));
+            let around = range.start.saturating_sub(1)..(range.end + 1).min(64);
+            prop_assert_eq!(set.touches(start, end), oracle[around].iter().any(|b| *b));
             let inside: Vec<_> = set.within(start, end).flat_map(|(a, b)| a..b).collect();
             let outside: Vec<_> = set.gaps(start, end).flat_map(|(a, b)| a..b).collect();
             prop_assert_eq!(inside, range.clone().filter(|i| oracle[*i]).map(|i| i as u64).collect::<Vec<_>>());

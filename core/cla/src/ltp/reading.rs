@@ -1,5 +1,5 @@
-//! Passive reader of LTP: bundles in the red and green parts of blocks, however their segments are ordered, repeated or
-//! shared.
+//! Passive reader of LTP: finds bundles in the red and green parts of blocks, even if segments are reordered or
+//! repeated and a block has several bundles.
 
 mod block;
 
@@ -10,27 +10,27 @@ use alloc::collections::{BTreeMap, VecDeque};
 use block::{BlockReading, PiecesHeld};
 use farlink_base::{FindEnd, Instant};
 
-/// Most sessions that are followed or remembered as finished; the oldest is dropped. 5,000 B bundles at 1 Gbit/s
-/// through a round trip of 4 s take 100,000.
+/// Most sessions that are followed or remembered as finished; beyond them the oldest is dropped. Bundles of 5,000 B at
+/// 1 Gbit/s over a round trip of 4 s take 100,000.
 pub const SESSIONS_MAX: usize = 1 << 17;
-/// Most bytes of bundles' heads and of data after gaps that are kept, over all sessions.
+/// Most bytes kept, over all sessions: heads of bundles, and data after gaps with the cost of its fragmentation.
 pub const BYTES_MAX: u64 = 64 << 20;
-/// Most pieces of data after gaps, over all sessions.
+/// Most pieces of data after gaps that are kept, over all sessions.
 pub const PIECES_MAX: usize = 1 << 18;
 
-/// Reader of the datagrams from one host to another. `E` finds the end of a bundle in a block of several.
+/// Passive reader of the datagrams from one host to another. `E` finds the end of a bundle in a block of several.
 #[derive(Debug)]
 pub struct LtpReader<E> {
-    /// Blocks under way; `None`: finished, so that repeated segments begin nothing.
+    /// Blocks under way, by session; `None` marks a finished one, so that repeated segments of it begin nothing.
     sessions: BTreeMap<SessionId, Option<Box<BlockReading<E>>>>,
-    /// Sessions in the order of their beginning.
+    /// Sessions in the order in which they began.
     order: VecDeque<SessionId>,
     held: PiecesHeld,
     unread: u64,
 }
 
 impl<E: FindEnd> LtpReader<E> {
-    /// Reader that has seen no datagram.
+    /// Creates a reader that has seen no datagram.
     pub const fn new() -> Self {
         LtpReader {
             sessions: BTreeMap::new(),
@@ -43,7 +43,7 @@ impl<E: FindEnd> LtpReader<E> {
     pub fn sessions(&self) -> usize {
         self.sessions.values().flatten().count()
     }
-    /// Bytes kept.
+    /// Number of bytes kept, with the cost of their fragmentation.
     pub const fn held_bytes(&self) -> u64 {
         self.held.bytes
     }
@@ -82,7 +82,7 @@ impl<E: FindEnd> LtpReader<E> {
             _ => Ok(()),
         }
     }
-    /// Forgets a block, and remembers that it is finished.
+    /// Ends the reading of a block, and remembers that it is finished.
     fn finish(&mut self, id: SessionId, each: &mut dyn FnMut(Reading<'_>)) {
         if let Some(place) = self.sessions.get_mut(&id)
             && let Some(block) = place.take()
@@ -90,7 +90,7 @@ impl<E: FindEnd> LtpReader<E> {
             self.unread = self.unread.saturating_add(block.close(&mut self.held, each));
         }
     }
-    /// Forgets the oldest session, finished or not; returns whether there was one.
+    /// Forgets the session that began first, finished or not; returns whether there was one.
     fn forget_oldest(&mut self, each: &mut dyn FnMut(Reading<'_>)) -> bool {
         let Some(oldest) = self.order.pop_front() else { return false };
         if matches!(self.sessions.get(&oldest), Some(Some(_))) {

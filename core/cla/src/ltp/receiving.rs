@@ -1,11 +1,11 @@
-//! Receiver of the engine: datagrams, import sessions, reports, verdicts (RFC 5326 6.8 to 6.11, 6.14, 6.17, 6.21,
+//! Receiving part of the engine: datagrams, import sessions, reports, verdicts (RFC 5326 6.8 to 6.11, 6.14, 6.17, 6.21,
 //! 6.22).
 
 use super::cookies::{Cookies, echoing, with_cookies};
 use super::ending::SessionEnd;
 use super::engine::{Ltp, Sessions};
 use super::extension::Extensions;
-use super::guests::guests_weigh;
+use super::guests::guest_weighs;
 use super::import::{Import, OpenReport, REPORTS_OPEN_MAX, RedStage, ReportRequest, SegmentFault};
 use super::offers::Offers;
 use super::reported::ReceivedReport;
@@ -21,15 +21,15 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output, Ticket};
 use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
-/// Bytes copied to parse the header of a datagram that is not contiguous in memory; a data header has 72 bytes
-/// besides extensions.
+/// Most bytes copied to parse the header of a datagram that is not contiguous in memory; a data segment's header has at
+/// most 72 bytes besides extensions.
 const HEAD_BYTES: u64 = 512;
-/// Contiguous bytes of an incomplete red part from which on they are offered.
+/// Number of contiguous bytes of an incomplete red part from which on they are offered.
 const PART_BYTES: u64 = 1 << 20;
 /// Most unacknowledged reports to a peer whose address may be forged.
 const UNPROVEN_REPORTS: usize = 2;
 
-/// A data segment that may be the first of its session.
+/// A data segment of a session that may not exist yet.
 struct FirstSegment<'a> {
     from: SocketAddr,
     id: SessionId,
@@ -39,13 +39,13 @@ struct FirstSegment<'a> {
     total: u64,
 }
 
-/// [`PART_BYTES`], or less if memory is small.
+/// [`PART_BYTES`], or an eighth of `memory` if that is less.
 fn part_bytes(memory: u64) -> u64 {
     PART_BYTES.min(memory / 8)
 }
 
 impl Ltp {
-    /// Takes in the datagrams of a batch; a malformed one affects no other.
+    /// Handles the datagrams of a batch; a malformed one affects no other.
     pub(super) fn datagrams(
         &mut self,
         now: Instant,
@@ -72,7 +72,8 @@ impl Ltp {
                 [Chunk::Bytes(first), ..] => &first[..],
                 _ => &[],
             };
-            // The header spans chunks, or extensions follow the data; a fill is written out only as far as necessary.
+            // Parsing fails if the header spans chunks, or extensions follow the data; then copy. A fill is copied only
+            // as far as necessary.
             let shorter = if datagram.is_fill() { total.min(HEAD_BYTES) } else { total };
             for length in [shorter, total] {
                 if copied.len() as u64 != length && parse(head, total).is_err() {
@@ -152,7 +153,7 @@ impl Ltp {
                 self.cancel_arrived((from, &view.header), id, by_sender, reason, out);
             }
             SegmentContent::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
-            // A report or cancel for a session of another engine.
+            // A report or cancel segment for a session of another engine is ignored.
             _ => {}
         }
     }
@@ -169,7 +170,7 @@ impl Ltp {
             return;
         }
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
-        let (index, guest) = (import.span, import.guest);
+        let (index, guest, began) = (import.span, import.guest, import.from);
         if !self.spans[index].is_at(from) {
             return self.not_from_there(out);
         }
@@ -179,27 +180,27 @@ impl Ltp {
             (event.checkpoint, event.report) = (data.checkpoint, data.report);
             push_event(true, event, out);
         }
-        // A segment that can never fit ends the session (green data is offered as a whole). One that does not fit now
-        // is dropped unclaimed, and retransmitted.
+        // A segment that can never fit ends the session; green data is offered as a whole. One that does not fit now is
+        // dropped without a claim, so the peer sends it again.
         let memory = self.config.memory_bytes;
         if data.end() > self.config.block_bytes || (!data.is_red() && data.end() > memory) {
             return self.refuse_session(id, reason::SYSTEM, out);
         }
         if !import.knows_report(data.report) {
-            // The session was answered before this engine restarted. What was claimed then is lost, and only a cancel
-            // conveys that (6.22).
+            // This engine answered the session before it restarted. It has lost the data claimed then, and only a
+            // cancel segment conveys that (RFC 5326 6.22).
             return self.refuse_session(id, reason::SYSTEM, out);
         }
         let asked = ReportRequest { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
-        // A quarter of the memory is reserved for data that extends a block's contiguous start: otherwise blocks
-        // could wait for each other forever.
+        // A quarter of the memory is reserved for data that extends a block's contiguous start. Otherwise blocks could
+        // wait for each other forever.
         let next = import.is_next(data);
         let limit = if next { memory } else { memory / 4 * 3 };
         let holds_much = next && import.held() >= 2 * part_bytes(memory);
-        let share = !guest || self.sessions.guest_may_hold(data.length, memory);
+        let share = !guest || self.sessions.guest_may_hold(began, data.length, limit);
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         if (!share || self.arriving_bytes + data.length > limit) && !holds_much {
-            // The report shows other gaps; without it the sender would give up.
+            // Report the other gaps, because without a report the sender would give up.
             if data.is_checkpoint() && import.has_any_below(data.end()) {
                 import.active_at = now;
                 self.checkpoint(id, asked, out);
@@ -213,7 +214,7 @@ impl Ltp {
         self.arriving_bytes = self.arriving_bytes + after - before;
         let unasked = import.wants_asynchronous(self.spans[index].rules.report_every);
         if guest {
-            self.sessions.guest_weighs(before, after);
+            self.sessions.guest_weighs(began, before, after);
         }
         match taken {
             // 5326-6.21-1
@@ -231,10 +232,10 @@ impl Ltp {
             self.close_if_done(id, out);
         }
     }
-    /// Opens a session for its first segment; returns false if it is not accepted.
+    /// Opens a session for its first segment; returns false if it is not accepted, which may be answered.
     fn open_import(&mut self, now: Instant, first: &FirstSegment<'_>, out: &mut impl Sink<Output>) -> bool {
         let FirstSegment { from, id, data, ref header, total } = *first;
-        // Late data must not reopen a session that is being cancelled.
+        // Late data must not open a session again that is being cancelled.
         if self.closing || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
@@ -250,7 +251,7 @@ impl Ltp {
             return false;
         }
         let Some(guest) = self.admits(known, from) else { return false };
-        // Authenticated peers need no cookie.
+        // A peer that authenticates needs no cookie.
         let unknown = guest && known.is_none_or(|index| self.spans[index].rules.seal().is_none());
         let shows = unknown && self.shows_cookie(now, from, id, header);
         if unknown && !shows && self.asks_cookies() && (known.is_some() || self.may_meet(now, id.engine)) {
@@ -276,7 +277,7 @@ impl Ltp {
         import.cookies = cookies;
         import.serve(data.service);
         if shows {
-            // The cookie was requested by a report, which the sender may name.
+            // The report that requested the cookie used a serial number, which the sender's checkpoints may name.
             import.reported_before();
         }
         if guest {
@@ -287,10 +288,10 @@ impl Ltp {
         true
     }
 
-    /// Answers a checkpoint of a closed session by a cancel. Its sender may have restarted and reused the number, and
-    /// would otherwise repeat the checkpoint up to its limit. The cancel harms no sender (6.19): a completed session
-    /// was closed only when reports on all of it were acknowledged, so it was over for its sender too, for which the
-    /// cancel has no effect (6.17).
+    /// Answers a checkpoint of a closed session with a cancel segment. Its sender may have restarted and used the
+    /// number again, and would repeat the checkpoint up to its limit. The cancel harms no other sender (RFC 5326 6.19):
+    /// a completed session was closed only when reports on all of it were acknowledged, so for its sender it was over
+    /// as well, and the cancel has no effect (6.17).
     // 5327-2.2-2
     fn refuse_closed(&mut self, from: SocketAddr, id: SessionId, header: &Extensions<'_>) {
         if let Some(index) = self.span_from(id.engine, from).filter(|index| self.spans[*index].is_at(from)) {
@@ -300,7 +301,7 @@ impl Ltp {
         }
     }
 
-    /// Offers complete bundles of a block, and of a long red part also its contiguous start.
+    /// Offers complete bundles of a block to the agent, and the contiguous start of a long red part.
     fn offer_parts(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
         let Sessions { imports, tickets, guests, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
@@ -314,31 +315,31 @@ impl Ltp {
         let green = import.take_green();
         if let Some(red) = red {
             import.offering.push(red);
-            // A bundle may continue in the green part.
+            // The last bundle may continue in the green part.
             offers.red(import, complete && !import.goes_on_green(), tickets, out);
         }
         if let Some(green) = green {
             import.offering.push(green);
             offers.green(import, out);
         }
-        let (after, guest) = (import.weight(), import.guest);
+        let after = import.weight();
         self.arriving_bytes = self.arriving_bytes + after - before;
-        if guest {
-            guests_weigh(guests, before, after);
+        if import.guest {
+            guest_weighs(guests, import.from, before, after);
         }
-        // The last bundle may have got its verdict before its end arrived.
+        // The agent may have decided on the last bundle before its end arrived.
         if complete && let Some(outcome) = import.judge() {
             self.judged(id, outcome, out);
         }
     }
-    /// Pauses or resumes an arriving bundle. Meanwhile its data is kept here, within the memory limit.
+    /// Pauses or resumes the offering of an arriving bundle. Meanwhile its data is kept here, within the memory limit.
     pub(super) fn hold(&mut self, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
         let Some(id) = self.sessions.tickets.get(&ticket).copied() else { return };
         if self.sessions.imports.get_mut(&id).is_some_and(|import| import.hold(ticket, held)) && !held {
             self.offer_parts(id, out);
         }
     }
-    /// Copies held data out of the receive buffers.
+    /// Copies bytes held in all sessions out of the receive buffers.
     pub(super) fn unshare(&mut self) {
         let Some(Sessions { imports, guests, .. }) = self.sessions.made() else { return };
         for import in imports.values_mut() {
@@ -347,11 +348,11 @@ impl Ltp {
             let after = import.weight();
             self.arriving_bytes = self.arriving_bytes + after - before;
             if import.guest {
-                guests_weigh(guests, before, after);
+                guest_weighs(guests, import.from, before, after);
             }
         }
     }
-    /// Handles a verdict of the agent on a bundle of a red part.
+    /// Handles the agent's verdict on a bundle of a red part.
     pub(super) fn verdict(
         &mut self,
         _now: Instant,
@@ -369,7 +370,7 @@ impl Ltp {
             self.offer_parts(id, out);
         }
     }
-    /// Acts on the verdicts on a block's bundles.
+    /// Acts on the outcome of the verdicts on a block's bundles.
     fn judged(&mut self, id: SessionId, outcome: Result<Vec<ReportRequest>, bool>, out: &mut impl Sink<Output>) {
         match outcome {
             Err(again) => self.refuse_session(id, if again { reason::SYSTEM } else { reason::USER }, out),
@@ -393,7 +394,7 @@ impl Ltp {
         let (limit, mut given_up) = (span.rules.attempts(), false);
         let cookies = import.cookies.take();
         for report in import.repeat(asked.checkpoint) {
-            // A repeated report counts as a retransmission (RFC 5326 6.8).
+            // Sending a report again counts as a retransmission (RFC 5326 6.8).
             given_up |= report.attempts >= limit;
             report.attempts += 1;
             report.queued = true;
@@ -429,7 +430,8 @@ impl Ltp {
         let span = &mut self.spans[index];
         let (report, cookies) = import.report_with_cookies(serial);
         let Some(report) = report else { return };
-        // A peer that is not proven repeats its checkpoints, and gets one answer to each.
+        // A peer whose address is not proven gets one answer to each transmission of its checkpoints, and no
+        // repetitions.
         if span.is_unproven() {
             return;
         }
@@ -467,7 +469,7 @@ impl Ltp {
         push_event(out.wants(EventClass::Segment), event, out);
         if import.acknowledged(serial) {
             let span = &mut self.spans[index];
-            // Only a receiver of the report knows its serial number.
+            // The acknowledgment proves the address: only a receiver of the report knows its serial number.
             span.traffic.proven = true;
             if let Some(left) = left {
                 span.answered(now, left);
@@ -494,7 +496,8 @@ impl Ltp {
             self.sessions.closed.insert(id);
         }
     }
-    /// Closes an import session and its timers. Bundles offered completely stay with the agent.
+    /// Removes an import session, with its timers. Bundles offered completely stay with the agent; an incomplete one is
+    /// aborted.
     // 5326-6.19-1, 5326-6.20-1
     pub(super) fn close_import(
         &mut self,
@@ -510,7 +513,7 @@ impl Ltp {
         import.clear();
         self.arriving_bytes -= before;
         if import.guest {
-            self.sessions.guest_weighs(before, 0);
+            self.sessions.guest_weighs(import.from, before, 0);
             self.sessions.guest_left(import.from);
         }
         let index = import.span;
@@ -526,7 +529,7 @@ impl Ltp {
         self.touch(index);
         Some(index)
     }
-    /// Cancels an import session (6.19).
+    /// Cancels an import session for a reason (RFC 5326 6.19), if it exists.
     // 5326-4.2-3, 5326-6.22-1
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
         let cookies = self.sessions.imports.get_mut(&id).and_then(|import| import.cookies.take());
@@ -535,14 +538,14 @@ impl Ltp {
             self.send_cancel(index, (id, cookies.as_deref()), false, why);
         }
     }
-    /// Checks whether an import session has been idle too long.
+    /// Ends an import session that was idle for too long, or arms its timer again.
     pub(super) fn idle_check(&mut self, now: Instant, id: SessionId, out: &mut impl Sink<Output>) {
         let Sessions { imports, idle, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
         let span = &self.spans[import.span];
         let awaits_red = import.has_red() && !import.waits_for_green();
         let limit = span.idle_limit(awaits_red);
-        // While the peer may not transmit, its silence means nothing.
+        // Silence means nothing while the link does not receive.
         let since = if span.state.receive || !awaits_red { import.active_at } else { now };
         if since + limit > now || import.stage == RedStage::Offered {
             import.idle = idle.arm((since + limit).max(now + limit / 2), id);
@@ -557,7 +560,8 @@ impl Ltp {
         }
     }
 
-    /// Handles a cancel segment (6.17), which must come from the host of the session's peer.
+    /// Handles a cancel segment (RFC 5326 6.17), which must come from the host of the session's peer, and acknowledges
+    /// it.
     // 5326-6.17-1, 5326-6.17-2
     fn cancel_arrived(
         &mut self,

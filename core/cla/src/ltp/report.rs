@@ -1,4 +1,4 @@
-//! Reception reports (RFC 5326 3.2.2, 6.11): received data of a scope, split into report segments that fit a
+//! Reception reports (RFC 5326 3.2.2, 6.11): the data received within a scope, split into report segments that fit a
 //! datagram.
 
 use super::ranges::RangeSet;
@@ -6,8 +6,9 @@ use super::segment::{Segment, SegmentBody, SessionId};
 use crate::sdnv;
 use alloc::vec::Vec;
 
-/// Builds the report segments for the scope `lower..upper` of `received`. Each fits `datagram_bytes`; serial numbers
-/// count up from `serial`. The scopes are contiguous from `lower` to `upper`, or end early after `most` segments.
+/// Builds the report segments on the scope `lower..upper` of `received`. Each fits `datagram_bytes`; serial numbers
+/// count up from `serial`. The scopes of the segments follow each other from `lower` to `upper`, or end earlier after
+/// `most` segments.
 // 5326-3.2.2-2, 5326-3.2.2-6, 5326-3.2.2-7, 5326-6.11-7, 5326-6.11-8, 5326-6.11-9
 pub fn build(
     session: SessionId,
@@ -17,11 +18,11 @@ pub fn build(
     received: &RangeSet,
     (datagram_bytes, most): (u32, usize),
 ) -> Vec<Segment> {
-    // Largest head of these segments: type, extension count, claim count (3).
+    // Longest head of the segments; the first 5 bytes are type, extension count and claim count (3).
     let fixed = 5
         + sdnv::len(session.engine)
         + sdnv::len(session.number)
-        // Serial numbers grow with each segment: sized for 65,535 of them.
+        // Serial numbers grow with each segment; allow for 65,535 of them.
         + sdnv::len(serial + 0xffff)
         + sdnv::len(checkpoint)
         + 2 * sdnv::len(upper);

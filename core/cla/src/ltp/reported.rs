@@ -1,4 +1,4 @@
-//! Reception of reports by the sender of a block (RFC 5326 6.12, 6.13).
+//! Handling of reports by the sender of a block (RFC 5326 6.12, 6.13).
 
 use super::cookies::echoing;
 use super::engine::Ltp;
@@ -12,7 +12,7 @@ use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, Sink};
 
-/// A report as received.
+/// A received report on a session of this engine.
 pub(super) struct ReceivedReport<'a> {
     pub(super) serial: u64,
     pub(super) checkpoint: u64,
@@ -27,7 +27,7 @@ impl ReceivedReport<'_> {
 }
 
 impl Ltp {
-    /// Handles a report on an export session, open or closed (6.13).
+    /// Handles a report on an export session, open or closed (RFC 5326 6.13), and acknowledges it.
     // 5326-6.13-1
     pub(super) fn reported(
         &mut self,
@@ -56,7 +56,7 @@ impl Ltp {
             let span = &mut self.spans[index];
             let (claimed, scope) = (report.claimed(), report.scope.1 - report.scope.0);
             span.note_loss(claimed, scope);
-            // Only a receiver of the block's segments knows the session number.
+            // The report proves the address: only a receiver of the block's segments knows the session number.
             span.traffic.proven = true;
             if let Some((mark, once, covered)) = marked {
                 span.reported_on(now, mark.left, once);
@@ -80,7 +80,8 @@ impl Ltp {
             _ => {}
         }
     }
-    /// Schedules retransmission after a short wait: further reports may arrive, and one checkpoint serves for all.
+    /// Schedules the retransmission after a short wait: further reports may arrive, and one checkpoint serves for all
+    /// of them.
     fn gather(&mut self, now: Instant, number: u64) {
         let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
         let (span, wait) = (&mut self.spans[index], Wait::Gather { session: number });

@@ -1,5 +1,5 @@
-//! Encoding of LTP segments (RFC 5326 3): [`parse`] reads one in place ([`View`]); [`Segment`] is an owned, valid
-//! form, which [`Segment::emit`] writes.
+//! Encoding of LTP segments (RFC 5326 3). [`parse`] reads a segment in place and gives a [`View`]; [`Segment`] is an
+//! owned, valid form, which [`Segment::emit`] writes.
 
 use super::extension::Extensions;
 use crate::sdnv;
@@ -25,13 +25,13 @@ pub mod kind {
     pub const REPORT: u8 = 8;
     /// Report acknowledgment.
     pub const REPORT_ACK: u8 = 9;
-    /// Cancel by the block sender.
+    /// Cancellation by the block's sender.
     pub const CANCEL_SENDER: u8 = 12;
-    /// Acknowledgment of a cancel by the block sender.
+    /// Acknowledgment of a cancellation by the block's sender.
     pub const CANCEL_SENDER_ACK: u8 = 13;
-    /// Cancel by the block receiver.
+    /// Cancellation by the block's receiver.
     pub const CANCEL_RECEIVER: u8 = 14;
-    /// Acknowledgment of a cancel by the block receiver.
+    /// Acknowledgment of a cancellation by the block's receiver.
     pub const CANCEL_RECEIVER_ACK: u8 = 15;
 }
 
@@ -53,11 +53,11 @@ pub mod reason {
 
 /// Client service number of the bundle protocol.
 pub const SERVICE_BUNDLE: u64 = 1;
-/// Client service number of service data aggregation (CCSDS 734.1): a block of items, each preceded by its own client
-/// service.
+/// Client service number of service data aggregation (CCSDS 734.1): the block consists of items, each preceded by its
+/// own client service number.
 pub const SERVICE_AGGREGATE: u64 = 2;
 
-/// Session ID: the engine that sends the block, and its session number.
+/// Session ID: the engine that sends the block, and the number that it gave the session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId {
     /// Engine number of the sender.
@@ -69,43 +69,43 @@ pub struct SessionId {
 /// Fields of a data segment, without the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// Segment type, 0 to 4 or 7.
+    /// Segment type: 0 to 4, or 7.
     pub kind: u8,
     /// Client service number.
     pub service: u64,
     /// Offset of the data in the block, bytes.
     pub offset: u64,
-    /// Length of the data, bytes; at least 1 except in a checkpoint. Offset plus length does not overflow.
+    /// Length of the data, bytes; at least 1 except in a checkpoint. The sum of offset and length does not overflow.
     pub length: u64,
     /// Checkpoint serial number; 0 if the segment is not a checkpoint.
     pub checkpoint: u64,
-    /// Serial number of the report that this checkpoint answers, or 0.
+    /// Serial number of the report that this checkpoint answers; 0 for none.
     pub report: u64,
 }
 impl Data {
-    /// Whether the data is red: retransmitted if lost.
+    /// Whether the data is red, so that it is sent again if lost.
     pub fn is_red(&self) -> bool {
         self.kind <= kind::BLOCK_END
     }
-    /// Whether it asks for a report.
+    /// Whether the segment asks for a report.
     pub fn is_checkpoint(&self) -> bool {
         (kind::CHECKPOINT..=kind::BLOCK_END).contains(&self.kind)
     }
-    /// Whether it ends the red part.
+    /// Whether the segment ends the red part.
     pub fn ends_red(&self) -> bool {
         matches!(self.kind, kind::RED_END | kind::BLOCK_END)
     }
-    /// Whether it ends the block.
+    /// Whether the segment ends the block.
     pub fn ends_block(&self) -> bool {
         matches!(self.kind, kind::BLOCK_END | kind::GREEN_END)
     }
-    /// End of the data in the block, exclusive.
+    /// Offset of the first byte after the data in the block.
     pub fn end(&self) -> u64 {
         self.offset + self.length
     }
 }
 
-/// Claims of a report, in place; validated by [`parse`].
+/// Claims of a report, in place; [`parse`] has checked them.
 #[derive(Clone, Copy, Debug)]
 pub struct Claims<'a> {
     bytes: &'a [u8],
@@ -113,7 +113,7 @@ pub struct Claims<'a> {
     lower: u64,
 }
 impl Claims<'_> {
-    /// Claimed runs `start..end` of the block, in order, not adjacent.
+    /// Claimed runs `start..end` of the block, in order and not adjacent.
     pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut rest = self.bytes;
         let lower = self.lower;
@@ -143,7 +143,7 @@ pub enum SegmentContent<'a> {
     Report {
         /// Report serial number, not 0.
         serial: u64,
-        /// Serial number of the checkpoint it answers; 0 if asynchronous.
+        /// Serial number of the checkpoint that it answers; 0 if it is asynchronous.
         checkpoint: u64,
         /// Lower bound of its scope.
         lower: u64,
@@ -159,14 +159,14 @@ pub enum SegmentContent<'a> {
     },
     /// Cancellation of a session.
     Cancel {
-        /// Whether the block's sender cancels, or its receiver.
+        /// Whether the block's sender cancels; otherwise its receiver does.
         by_sender: bool,
         /// Reason code ([`reason`]).
         reason: u8,
     },
     /// Acknowledgment of a cancellation.
     CancelAck {
-        /// Whether it answers a cancellation by the sender.
+        /// Whether it answers a cancellation by the block's sender.
         by_sender: bool,
     },
 }
@@ -186,8 +186,8 @@ pub struct View<'a> {
     pub trailer: Extensions<'a>,
     /// Offset of the trailer extensions.
     pub trailer_at: usize,
-    /// Bytes after a segment without data. RFC 5326 does not provide for them; ION pads its secondary reports with
-    /// zeros, so they are ignored.
+    /// Number of bytes after a segment without data. RFC 5326 does not provide for them, but ION pads its secondary
+    /// reports with zeros, so they are ignored.
     pub trailing: u64,
 }
 
@@ -219,7 +219,7 @@ impl<'a> SegmentReader<'a> {
     fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
-    /// Reads extensions (RFC 5326 3.1.4).
+    /// Reads `count` extensions (RFC 5326 3.1.4).
     fn extensions(&mut self, count: u8) -> Result<Extensions<'a>, Malformed> {
         let start = self.at;
         for _ in 0..count {
@@ -234,8 +234,8 @@ impl<'a> SegmentReader<'a> {
     }
 }
 
-/// Parses the segment in a datagram of `total` bytes. `head` holds its first bytes: all of them, or for a data
-/// segment without trailer extensions at least everything before the data.
+/// Parses the segment in a datagram of `total` bytes. `head` is the beginning of the datagram: all of it, or, for a
+/// data segment without trailer extensions, at least everything before the data.
 // 5326-3.1.2-1, 5326-6-1
 pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
     let mut r = SegmentReader { bytes: head, at: 0 };
@@ -296,7 +296,7 @@ fn parse_data<'a>(
         }
     }
     let at = r.at;
-    // A checkpoint may follow the last byte of a block; other segments without data are invalid.
+    // A checkpoint without data may follow the last byte of a block; other segments without data are invalid.
     if length == 0 && (!data.is_checkpoint() || offset == 0) {
         return r.fail("data segment without data");
     }
@@ -336,7 +336,7 @@ fn parse_report<'a>(r: &mut SegmentReader<'a>) -> Result<SegmentContent<'a>, Mal
     if lower >= upper {
         return r.fail("report scope is empty");
     }
-    // Each claim has at least two bytes: this bounds the loop below.
+    // Each claim has at least two bytes, which bounds the loop below.
     let bytes = r.rest();
     if count > bytes.len() as u64 / 2 {
         return r.fail("more claims than bytes");
@@ -362,7 +362,7 @@ fn parse_report<'a>(r: &mut SegmentReader<'a>) -> Result<SegmentContent<'a>, Mal
     })
 }
 
-/// One segment in an owned, valid form, without extensions.
+/// A segment in an owned, valid form, without extensions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Session it belongs to.
@@ -376,11 +376,11 @@ pub struct Segment {
 pub enum SegmentBody {
     /// Data of a block.
     Data(Data, Bytes),
-    /// A report; `claims` are absolute runs `start..end` within the scope, in order, not adjacent.
+    /// A report; its `claims` are runs `start..end` of the block within the scope, in order and not adjacent.
     Report {
         /// Report serial number.
         serial: u64,
-        /// Checkpoint serial number, or 0.
+        /// Serial number of the checkpoint that it answers; 0 if it is asynchronous.
         checkpoint: u64,
         /// Lower bound of its scope.
         lower: u64,
@@ -396,26 +396,26 @@ pub enum SegmentBody {
     },
     /// Cancellation of a session.
     Cancel {
-        /// Whether the block's sender cancels, or its receiver.
+        /// Whether the block's sender cancels; otherwise its receiver does.
         by_sender: bool,
         /// Reason code ([`reason`]).
         reason: u8,
     },
     /// Acknowledgment of a cancellation.
     CancelAck {
-        /// Whether it answers a cancellation by the sender.
+        /// Whether it answers a cancellation by the block's sender.
         by_sender: bool,
     },
 }
 
-/// Buffer for the header of one segment; the longest data header has 72 bytes.
+/// Buffer for the header of a segment; the longest header of a data segment has 72 bytes.
 #[derive(Debug)]
 pub(super) struct HeaderBuffer {
     buffer: [u8; 80],
     len: usize,
 }
 impl HeaderBuffer {
-    /// Common header (RFC 5326 3.1) without extensions.
+    /// Writes the common header (RFC 5326 3.1), without extensions.
     // 5326-3.1-1, 5326-3.1.4-1
     pub(super) fn new(kind: u8, session: SessionId) -> HeaderBuffer {
         let mut head = HeaderBuffer { buffer: [0; 80], len: 0 };
@@ -425,7 +425,7 @@ impl HeaderBuffer {
         head.u8(0);
         head
     }
-    /// Header of a data segment.
+    /// Writes the header of a data segment.
     // 5326-3.2.1-1, 5326-3.2.1-2
     pub(super) fn data(session: SessionId, data: &Data) -> HeaderBuffer {
         let mut head = HeaderBuffer::new(data.kind, session);
@@ -500,7 +500,7 @@ impl Segment {
         }
         out.freeze()
     }
-    /// Parses a whole datagram.
+    /// Parses a whole datagram; extensions are left out.
     pub fn parse(datagram: &Bytes) -> Result<Segment, Malformed> {
         let view = parse(datagram, datagram.len() as u64)?;
         let body = match view.content {

@@ -1,4 +1,5 @@
-//! Sender of the engine: blocks, transmission, timeouts, cancelling (RFC 5326 6.1 to 6.7, 6.12, 6.13, 6.15 to 6.19).
+//! Sending part of the engine: blocks, transmission, timeouts, cancelling (RFC 5326 6.1 to 6.7, 6.12, 6.13, 6.15 to
+//! 6.19).
 
 use super::authentication::Seal;
 use super::block_bundles::{BlockBundle, BlockBundles, MARK};
@@ -19,25 +20,26 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Output, SendId};
 use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Rng, Sink};
 
-/// Most batches sent per call, so that the driver can read in between.
+/// Most batches sent by one call, so that the driver can read in between.
 const BATCHES_PER_CALL: u32 = 16;
-/// Most cancelled sessions awaiting acknowledgment; further ones end without a cancel.
+/// Most cancelled sessions that await an acknowledgment; further sessions end without a cancel segment.
 const CANCELLED_MAX: usize = 4096;
-/// Largest session number: 32 bits (CCSDS 734.1).
+/// Largest session number, of 32 bits (CCSDS 734.1).
 const SESSION_MAX: u64 = u32::MAX as u64;
 
-/// Refusal for the peer's reason for cancelling.
+/// Refusal that the peer's reason for cancelling means; `None` if the bundle was not refused.
 fn refusal(cancel_reason: u8) -> Option<Refusal> {
     match cancel_reason {
         reason::SYSTEM => Some(Refusal::NoResources),
         reason::USER => Some(Refusal::NotAcceptable),
-        // RFC 5326 3.2.4: the client service does not exist.
+        // The client service does not exist at the peer (RFC 5326 3.2.4).
         reason::UNREACHABLE => Some(Refusal::Unknown),
         _ => None,
     }
 }
 
-/// Result that the sender sees when its bundle is refused for this reason; cancel segments have few codes.
+/// Result that the sender sees when its bundle is refused for this reason; `Ok` if it may treat the bundle as kept.
+/// Cancel segments have few codes, so reasons lose detail.
 pub fn sender_result(why: Refusal) -> Result<(), Refusal> {
     if is_as_good_as_kept(why) {
         return Ok(());
@@ -46,7 +48,7 @@ pub fn sender_result(why: Refusal) -> Result<(), Refusal> {
 }
 
 impl Ltp {
-    /// Takes a bundle to send.
+    /// Takes a bundle to send: into a block of its own, or into one that gathers bundles.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -63,7 +65,7 @@ impl Ltp {
         };
         self.touch(index);
         let limit = self.spans[index].rules.aggregate_bytes;
-        // A bundle with a green part needs a block of its own.
+        // A bundle with a green part needs its own block.
         let all_red = reliable && self.spans[index].rules.red_of(u64::MAX) == u64::MAX;
         if len < total || !all_red || len >= limit {
             self.close_block(index);
@@ -81,7 +83,7 @@ impl Ltp {
             self.close_block(index);
         }
     }
-    /// Makes a block of the bundles waiting to share one.
+    /// Closes the block that gathers bundles, if it has any, and opens a session for it.
     pub(super) fn close_block(&mut self, index: usize) {
         let Some(traffic) = self.spans[index].traffic.made() else { return };
         let Pending { bundles, bytes, .. } = core::mem::take(&mut traffic.pending);
@@ -115,7 +117,7 @@ impl Ltp {
         self.sessions.by_send.extend(export.bundles.ids().map(|id| (id, number)));
         self.sessions.exports.insert(number, export);
     }
-    /// Next free session number. Numbers count up from a start known only to the span's peer, so that other peers
+    /// Next free session number. Numbers count up from a start that only the span's peer knows, so that other peers
     /// cannot predict them.
     // 5326-3.1-2, 5326-9.3-3
     fn session_number(&mut self, index: usize) -> u64 {
@@ -123,7 +125,7 @@ impl Ltp {
         if span.traffic.next_session == 0 {
             let seed = self.config.seed ^ self.config.engine.rotate_left(40);
             self.numbered += 1;
-            // 31 random bits: after a restart few numbers match those that peers remember.
+            // 31 random bits, so that after a restart few numbers match those that peers remember.
             span.traffic.next_session = 1 + Rng::stream(seed, self.numbered).below(1 << 31);
         }
         loop {
@@ -134,7 +136,7 @@ impl Ltp {
             }
         }
     }
-    /// Removes an export session and its timers.
+    /// Removes an export session, with its timers.
     // 5326-6.19-1, 5326-6.20-1
     fn remove_export(&mut self, number: u64, end: SessionEnd, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.sessions.exports.remove(&number)?;
@@ -182,7 +184,7 @@ impl Ltp {
         Some(export.span)
     }
 
-    /// Takes further bytes of a streamed bundle; its session continues.
+    /// Takes further bytes of a bundle given in parts; its session continues.
     pub(super) fn send_more(&mut self, id: SendId, from: u64, part: Payload) {
         let Some(&number) = self.sessions.by_send.get(&id) else { return };
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
@@ -198,13 +200,13 @@ impl Ltp {
         }
         self.touch(index);
     }
-    /// Cancels the session of a bundle that cannot be read (6.15).
+    /// Cancels the session of a bundle that cannot be read (RFC 5326 6.15).
     pub(super) fn send_broken(&mut self, id: SendId, out: &mut impl Sink<Output>) {
         if let Some(number) = self.sessions.by_send.get(&id).copied() {
             self.cancel_export(number, reason::SYSTEM, out);
         }
     }
-    /// Requests the bytes that a session needs next.
+    /// Requests the bytes that a session must have next; `again`: for its retransmissions.
     fn ask(&mut self, number: u64, again: bool, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         let Some(id) = export.source.send() else { return };
@@ -221,7 +223,7 @@ impl Ltp {
         if !span.state.transmit || !span.has_work() || span.next_burst() > now {
             return;
         }
-        // Asked once per burst rather than per segment.
+        // Asked once per burst, not for each segment.
         let wanted = out.wants(EventClass::Segment);
         let horizon = span.begin_burst(now);
         let mut batches = BatchBuilder::new(span.to);
@@ -250,7 +252,7 @@ impl Ltp {
         wanted: bool,
         out: &mut impl Sink<Output>,
     ) {
-        // A report or cancel of a session that has ended is not sent.
+        // A report or cancel segment is not sent if its session, or the report, is over.
         let stale = match control.after {
             Some(Wait::Report { session, serial }) => {
                 let left = self.spans[index].traffic.busy_until.max(now);
@@ -281,8 +283,7 @@ impl Ltp {
         }
         push_event(wanted, control.event, out);
     }
-    /// Updates the age of a block's bundles that leave next; expired ones fail, and with the last of them the session
-    /// ends.
+    /// Updates the age of the bundles that leave next. Expired ones fail; if no bundle is left, the session ends.
     fn begin(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         let counts = |export: &Export| [export.source.weight(), export.source.len(), export.unsent()];
@@ -302,7 +303,7 @@ impl Ltp {
             self.remove_export(number, SessionEnd::Silent, out);
         }
     }
-    /// Sends the next data segment of the span; returns false if there is none.
+    /// Sends the next data segment of the span, or prepares for it; returns false if nothing can be sent.
     // 5326-5-2, 7122-3.3-1, 5326-6.2-1
     fn transmit_data(
         &mut self,
@@ -333,7 +334,7 @@ impl Ltp {
             return true;
         }
         if !export.is_at_hand(again) {
-            // The session is queued again when its bytes arrive.
+            // The session is queued again when the bytes arrive.
             pop(span);
             *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
             self.ask(number, again, out);
@@ -384,7 +385,7 @@ impl Ltp {
             event.resend = cut.resend;
             push_event(true, event, out);
         }
-        // A session with unclaimed red data completes with its last report instead.
+        // A session with a red part completes by its last report instead, unless everything was claimed already.
         if !again && export.is_over() {
             left.push(number);
         }
@@ -432,7 +433,7 @@ impl Ltp {
         export.ask_again();
         self.queue_resends(number);
     }
-    /// Gives up an export session at its limit. If the peer answers other sessions, it is overloaded.
+    /// Gives up an export session at its limit. If the peer answers others, it counts as overloaded.
     // 5326-6.7-1
     fn give_up(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         if let Some(export) = self.sessions.exports.get(&number) {
@@ -448,7 +449,7 @@ impl Ltp {
             self.send_cancel(index, (session, cookies.as_deref()), true, why);
         }
     }
-    /// Sends a cancel segment until it is acknowledged (6.15, 6.16).
+    /// Sends a cancel segment, repeatedly until it is acknowledged (RFC 5326 6.15, 6.16).
     pub(super) fn send_cancel(
         &mut self,
         index: usize,
@@ -458,8 +459,8 @@ impl Ltp {
     ) {
         self.cancel(index, session, (by_sender, why), 1);
     }
-    /// Cancels a closed import session; sent once per answer time, because its sender repeats the checkpoint. Half of
-    /// the table is reserved for other cancels.
+    /// Cancels an import session that is closed already. The segment is sent once per answer time, because the peer
+    /// repeats its checkpoint. Half of the table is reserved for other cancels.
     pub(super) fn cancel_closed(&mut self, index: usize, session: (SessionId, Option<&Cookies>)) {
         if self.sessions.cancelled.len() < CANCELLED_MAX / 2 {
             let last = self.spans[index].attempts();
@@ -477,7 +478,7 @@ impl Ltp {
             with_cookies(Segment { session, body: SegmentBody::Cancel { by_sender, reason: why } }.emit(), cookies);
         self.cancel_with(index, session, bytes, attempts);
     }
-    /// Sends this cancel segment until it is acknowledged.
+    /// Sends this cancel segment, repeatedly until it is acknowledged or `attempts` reaches the limit.
     pub(super) fn cancel_with(&mut self, index: usize, session: SessionId, bytes: Bytes, attempts: u32) {
         if self.sessions.cancelled.len() >= CANCELLED_MAX || self.sessions.cancelled.contains_key(&session) {
             return;
@@ -508,7 +509,7 @@ impl Ltp {
         let bytes = cancelled.bytes.clone();
         self.queue_cancel(index, session, bytes, true);
     }
-    /// Handles the acknowledgment of a cancel segment (6.18).
+    /// Handles the acknowledgment of a cancel segment (RFC 5326 6.18).
     // 5326-6.18-1
     pub(super) fn cancel_acknowledged(&mut self, from: SocketAddr, session: SessionId) {
         let cancelled = self.sessions.cancelled.get(&session);
@@ -520,8 +521,8 @@ impl Ltp {
             self.touch(cancelled.span);
         }
     }
-    /// Handles a cancel by the receiver. The bundles of a shared block are sent in sessions of their own, so that
-    /// each gets its own verdict; a single bundle returns to the agent.
+    /// Handles a cancellation by the receiver. The bundles of a shared block are sent again, each in its own session,
+    /// so that each gets its own verdict; a single bundle returns to the agent.
     // 5326-6.17-2
     pub(super) fn cancelled_by_receiver(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
         let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
@@ -544,15 +545,15 @@ impl Ltp {
         }
         self.touch(export.span);
     }
-    /// Bundles of a block; `None` for a single one, or if they cannot be separated.
+    /// Separates the bundles of a block; `None` for a single bundle, or if they cannot be separated.
     fn apart(&self, number: u64) -> Option<Vec<BlockBundle>> {
         let export = self.sessions.exports.get(&number).filter(|export| export.bundles.len() > 1 && !self.closing)?;
         export.bundles.apart(export.source.block()?, |block| (self.config.split)(block).ok().flatten())
     }
 
     /// Withdraws a bundle. If it waits to share a block it is just removed. The session of a single bundle is
-    /// cancelled, with a cancel segment if it has begun (6.19). In a shared block it stays if its first byte has
-    /// left, until no bundle of the block is wanted.
+    /// cancelled, with a cancel segment if it has begun (RFC 5326 6.19). In a shared block, a bundle whose first byte
+    /// has left stays until no bundle of the block is wanted.
     // 5326-4.2-1, 5326-4.2-2
     pub(super) fn take_back(&mut self, index: usize, id: SendId, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
@@ -575,7 +576,7 @@ impl Ltp {
             false => drop(self.fail_export(number, (None, SessionEnd::Silent), out)),
         }
     }
-    /// Fails all sessions that have not begun to leave.
+    /// Fails all sessions of a span that have not begun to leave.
     pub(super) fn abandon_unsent(&mut self, index: usize, out: &mut impl Sink<Output>) {
         self.close_block(index);
         let unsent: Vec<u64> = self.spans[index].traffic.fresh.iter().copied().collect();
@@ -587,7 +588,7 @@ impl Ltp {
     }
 }
 
-/// Appends a data segment with extensions to a batch; returns its length.
+/// Appends a data segment with its extensions to a batch; returns the segment's length, bytes.
 // 5327-2.1-2, 5327-2.1-6, 5327-2.2-2, 5327-2.2-9
 fn extended(
     seal: Option<&Seal>,
@@ -611,7 +612,7 @@ fn extended(
     len
 }
 
-/// Event about a segment being sent, also without a span.
+/// Event about a segment being sent; without a span, its link is `u32::MAX`.
 pub(super) fn blank_event(span: Option<&LtpSpan>, session: SessionId, kind: u8) -> farlink_base::LtpSegmentEvent {
     match span {
         Some(span) => span.event(true, session, kind),

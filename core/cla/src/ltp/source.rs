@@ -1,13 +1,14 @@
-//! Bytes of a block being sent: all in memory, or, of a long bundle, only those that leave next. Lost data is then
-//! requested again, so that a session of any length costs a few megabytes.
+//! Bytes of a block being sent: all are in memory, or, of a bundle given in parts, only those that leave next. Lost
+//! data is then requested again, so that a session of any length costs a few megabytes.
 
 use alloc::boxed::Box;
 use farlink_base::layer::{SendId, WINDOW};
 use farlink_base::{Chunk, Payload};
 
-/// Bytes requested ahead of those sent.
+/// Most bytes that are requested beyond those sent.
 const AHEAD: u64 = 2 * WINDOW;
-/// Most bytes of a streamed bundle in memory: those, the bytes sent last, and a range to retransmit.
+/// Most bytes of a bundle given in parts that are in memory: those requested ahead, those sent last, and a range to
+/// retransmit.
 const HELD_MAX: u64 = AHEAD + 3 * WINDOW;
 
 /// Bytes of a block.
@@ -21,24 +22,24 @@ pub(super) struct BlockSource {
     streamed: Option<Box<Streamed>>,
 }
 
-/// State of a bundle that is not entirely in memory.
+/// State of a bundle given in parts, which is not entirely in memory.
 #[derive(Debug)]
 struct Streamed {
     send: SendId,
     /// End of the range requested so far.
     wanted: u64,
-    /// Growth over the stored bundle, bytes: requested ranges refer to the stored one.
+    /// Bytes that the age update added. Requested ranges refer to the stored bundle, which lacks them.
     grown: u64,
-    /// Range requested for retransmission, at `again_start`.
+    /// Bytes requested for retransmission, which begin at `again_start`.
     again: Payload,
     again_start: u64,
-    /// Start of the range to retransmit, and start of the request for it.
+    /// Start of the range to retransmit, and start of the pending request for it.
     asked_again: Option<(u64, u64)>,
-    /// First bytes as sent: requested ones would have another age.
+    /// First bytes as they were sent, with their age; if requested again, they would lack it.
     stamped: Payload,
 }
 
-/// Use of received bytes.
+/// Use of bytes that the agent gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Given {
     /// To be sent for the first time.
@@ -48,8 +49,8 @@ pub(super) enum Given {
 }
 
 impl BlockSource {
-    /// Creates the source of a block of `len` bytes, none of which are in memory. `streamed`: the bundle that it
-    /// consists of, whose further bytes must be requested.
+    /// Creates the source of a block of `len` bytes, none of which are in memory yet. `streamed`: the only bundle of
+    /// the block, if its further bytes must be requested.
     pub(super) fn new(len: u64, streamed: Option<SendId>) -> BlockSource {
         let streamed = streamed.map(|send| {
             let (again, stamped) = Default::default();
@@ -64,12 +65,12 @@ impl BlockSource {
         source.begin(block, 0);
         source
     }
-    /// Appends the bytes of the next bundle, which has grown by `grown`.
+    /// Appends the bytes of the next bundle, to which the age update added `grown` bytes.
     pub(super) fn begin(&mut self, bytes: Payload, grown: u64) {
         self.len += grown;
         if let Some(streamed) = &mut self.streamed {
             (streamed.wanted, streamed.grown) = (bytes.len(), grown);
-            // The age update rewrites the first chunk only.
+            // The age update changes the first chunk only.
             if let [first, _, ..] = bytes.chunks() {
                 streamed.stamped.push(first.clone());
             }
@@ -78,36 +79,36 @@ impl BlockSource {
     }
     /// Removes bytes of an expired bundle from the length of the block.
     pub(super) fn leave_out(&mut self, bytes: u64) {
-        // A streamed bundle is a block of its own.
+        // A bundle given in parts has a block of its own.
         self.len = if self.streamed.is_some() { 0 } else { self.len - bytes };
     }
-    /// End of the bytes in memory.
+    /// End of the contiguous bytes in memory, as an offset in the block.
     pub(super) fn end(&self) -> u64 {
         self.start + self.run.len()
     }
     pub(super) fn len(&self) -> u64 {
         self.len
     }
-    /// Most bytes in memory.
+    /// Most bytes that the block needs in memory.
     pub(super) fn weight(&self) -> u64 {
         if self.streamed.is_some() { self.len.min(HELD_MAX) } else { self.len }
     }
-    /// Bundle whose bytes must be requested, if it is streamed.
+    /// The bundle whose bytes must be requested; `None` if all are in memory.
     pub(super) fn send(&self) -> Option<SendId> {
         self.streamed.as_ref().map(|streamed| streamed.send)
     }
-    /// The block, if all of it is in memory.
+    /// The bytes of the block; `None` if its bundle is given in parts.
     pub(super) fn block(&self) -> Option<Payload> {
         self.streamed.is_none().then(|| self.run.clone())
     }
-    /// Whether `from .. from + len`, limited to the block, is in memory.
+    /// Whether the bytes from `from` on are in memory: `len` of them, or up to the end of the block.
     pub(super) fn has(&self, from: u64, len: u64) -> bool {
         let Some(streamed) = &self.streamed else { return true };
         let end = self.len.min(from + len);
         let inside = |start: u64, run: &Payload| start <= from && end <= start + run.len();
         inside(self.start, &self.run) || inside(streamed.again_start, &streamed.again)
     }
-    /// Appends bytes in memory to `out`.
+    /// Appends bytes that are in memory to `out`.
     pub(super) fn copy(&mut self, from: u64, len: u64, out: &mut Payload) {
         if let Some(streamed) = &self.streamed
             && (from < self.start || from + len > self.start + self.run.len())
@@ -117,17 +118,17 @@ impl BlockSource {
         }
         self.cursor.copy(&self.run, from - self.start, len, out);
     }
-    /// Drops bytes sent up to here, which can be requested again.
+    /// Drops bytes sent before `sent`, if they can be requested again.
     pub(super) fn passed(&mut self, sent: u64) {
         let done = sent.saturating_sub(self.start);
-        // The latest segments are kept, because they are retransmitted most often.
+        // Keep the latest bytes, because they are retransmitted most often.
         if self.streamed.is_some() && done >= WINDOW / 4 {
             self.run = self.run.slice(done - WINDOW / 16, u64::MAX);
             self.start = sent - WINDOW / 16;
             self.cursor = RopeCursor::default();
         }
     }
-    /// Next range to request when bytes up to `sent` have left: first byte and length.
+    /// Next range to request once the bytes up to `sent` have left: first byte and length.
     pub(super) fn want_ahead(&mut self, sent: u64) -> Option<(u64, u64)> {
         let streamed = self.streamed.as_mut()?;
         if streamed.wanted >= self.len.min(sent + AHEAD) {
@@ -137,7 +138,8 @@ impl BlockSource {
         streamed.wanted += len;
         Some((from - streamed.grown, len))
     }
-    /// Range to request for a retransmission from `from` on, at most to `end`; `None` while one is outstanding.
+    /// Range to request for a retransmission from `from` on, up to `end` at most: first byte and length. `None` while a
+    /// request is pending.
     pub(super) fn want_again(&mut self, from: u64, end: u64) -> Option<(u64, u64)> {
         let streamed = self.streamed.as_mut().filter(|streamed| streamed.asked_again.is_none())?;
         let asked = from.max(streamed.stamped.len());
@@ -163,11 +165,11 @@ impl BlockSource {
     }
 }
 
-/// Position in a rope, so that reading in order does not walk it from the start.
+/// Position in a rope, so that reading in order does not pass its chunks from the start each time.
 #[derive(Clone, Copy, Default, Debug)]
 struct RopeCursor {
     chunk: usize,
-    /// Offset of that chunk in the rope.
+    /// Offset of the chunk in the rope.
     start: u64,
 }
 impl RopeCursor {

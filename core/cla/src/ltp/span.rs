@@ -1,4 +1,4 @@
-//! One neighbour: link state, queues, and pacing.
+//! One neighbour: state of its link, queues, and pacing.
 
 use super::SpanConfig;
 use super::authentication::Seal;
@@ -16,23 +16,23 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output};
 use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Sink, TimerKey};
 
-/// Longest burst at a configured rate, and most that a late driver may catch up.
+/// Longest burst at a known rate, and longest lateness of the driver that is made up for.
 const BURST: Duration = Duration::from_millis(2);
-/// Most new data queued without a configured rate, bytes: more stays with the agent.
+/// Most new data queued without a known rate, bytes; more stays with the agent.
 const QUEUE_BYTES: u64 = 4 * BATCH_BYTES;
-/// Most new data queued at a configured rate, as time.
+/// Most new data queued at a known rate, as the time that it takes to send.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
 /// A queued segment without block data.
 #[derive(Debug)]
 pub(super) struct ControlSegment {
     pub(super) bytes: Bytes,
-    /// Answer to wait for once it has left.
+    /// Answer to wait for once the segment has left.
     pub(super) after: Option<Wait>,
     pub(super) event: LtpSegmentEvent,
 }
 
-/// Bundles waiting to share a block.
+/// Block that gathers bundles, and the time at which it is closed.
 #[derive(Default, Debug)]
 pub(super) struct Pending {
     pub(super) bundles: Vec<BlockBundle>,
@@ -40,52 +40,51 @@ pub(super) struct Pending {
     pub(super) until: Option<Instant>,
 }
 
-/// State of a span that has had something to send.
+/// State of a span that has had segments to send.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    /// Last source address of the peer.
+    /// Source address from which the peer sent last.
     pub(super) heard: Option<SocketAddr>,
     pub(super) control: VecDeque<ControlSegment>,
     pub(super) resends: VecDeque<u64>,
     pub(super) fresh: VecDeque<u64>,
     pub(super) pending: Pending,
-    /// Bytes of blocks in sessions, and those of them not sent yet.
+    /// Number of bytes of blocks in sessions, and number of these that were never sent.
     pub(super) in_flight: u64,
     pub(super) unsent: u64,
     pub(super) armed: Option<TimerKey>,
-    /// Next session number; 0 until the first.
+    /// Next session number; 0 until a session was numbered.
     pub(super) next_session: u64,
-    /// Congestion control, if no rate is configured.
+    /// Congestion control; `None` if the link has a known rate, or no session was open since memory was released.
     pub(super) pace: Option<Box<PaceControl>>,
-    /// Whether new data waits for congestion control.
+    /// Whether new data waits until congestion control allows another block.
     pub(super) held: bool,
-    /// Answer time beyond the propagation delay: smoothed, and its variation, ns.
+    /// Answer time beyond the propagation delay, ns: smoothed value, and its variation.
     pub(super) answer: Option<(u64, u64)>,
-    /// Transmission time of the latest checkpoint that was answered, and time at which unanswered ones were last
-    /// repeated.
+    /// Transmission time of the latest checkpoint that was answered. Start of the answer time in which `asked` counts.
     pub(super) news_of: Instant,
     pub(super) asked_at: Instant,
-    /// Repetitions since then, and their limit.
+    /// Number of unanswered checkpoints considered for repetition in that time, and number that may be repeated.
     pub(super) asked: u32,
     pub(super) asks_max: u32,
-    /// Doublings of all timers for missing answers, and time of the latest.
+    /// Number of times that all timers were doubled because answers were missing, and time of the latest doubling.
     pub(super) patience: u8,
     pub(super) patient_at: Instant,
-    /// Time of the latest answer, and time at which a session was last given up although the peer answered.
+    /// Time of the latest answer, and time at which a session was last given up although the peer answered others.
     pub(super) answered_at: Instant,
     pub(super) overtaxed_at: Instant,
-    /// Level of caution, and sessions completed since it changed.
+    /// Level of caution, and number of sessions completed since it last rose or fell.
     pub(super) caution: u8,
     pub(super) trust: u8,
-    /// Whether the peer proved that it receives at its address.
+    /// Whether the peer has proved that it receives at its address.
     pub(super) proven: bool,
-    /// Time at which everything sent has left the transmitter.
+    /// Time until which the transmitter is busy with everything sent so far.
     pub(super) busy_until: Instant,
     was_idle: bool,
-    /// Rate in use, and time of a full datagram at it.
+    /// Rate that is charged, and time that a full datagram takes at it.
     charged: DataRate,
     full_cost: Duration,
-    /// Fraction of data missing in reports, smoothed, in units of 1/65536.
+    /// Fraction of data missing according to reports, smoothed, in units of 1/65536.
     loss: u32,
 }
 impl Traffic {
@@ -126,14 +125,17 @@ impl Traffic {
     fn is_empty(&self) -> bool {
         self.control.is_empty() && self.resends.is_empty() && (self.fresh.is_empty() || self.is_held())
     }
-    /// Whether new data waits for reports.
+    /// Whether new data waits for reports to make room in the window.
     fn is_held(&self) -> bool {
         self.held && self.pace.as_ref().is_some_and(|pace| !pace.is_open())
     }
-    /// Releases queue memory if everything has left.
-    fn give_back(&mut self) {
+    /// Releases the memory of queues, if everything has left, and of congestion control, if nothing is in use.
+    fn give_back(&mut self, in_use: bool) {
         if self.is_empty() && self.fresh.is_empty() {
-            (self.pace, self.held) = (None, false);
+            // Reports are still to come on the data in flight, and retransmissions need the rate.
+            if !in_use {
+                (self.pace, self.held) = (None, false);
+            }
             (self.control, self.resends, self.fresh) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         }
     }
@@ -146,7 +148,7 @@ impl Empty for Traffic {
     }
 }
 
-/// Configuration of a span without its identity, so that similar spans can share it.
+/// Configuration of a span without its identity, which similar spans share.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rules {
     pub(super) datagram_bytes: u32,
@@ -170,37 +172,37 @@ pub(super) struct Rules {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rare {
     pub(super) seal: Option<Seal>,
-    /// Marks bundles in a shared block with their client service.
+    /// Whether bundles in a shared block are marked with their client service number.
     pub(super) marked: bool,
-    /// Offset at which blocks turn green, bytes; 0: no green data.
+    /// Offset from which blocks are green, bytes; 0: no green data.
     pub(super) green_from: u64,
 }
 
 impl Rules {
-    /// Most transmissions of a checkpoint, report or cancel.
+    /// Most transmissions of a checkpoint, report or cancel segment.
     pub(super) fn attempts(&self) -> u32 {
         self.attempts.into()
     }
-    /// Authentication of segments, if any.
+    /// Authentication of segments; `None` without authentication.
     pub(super) fn seal(&self) -> Option<&Seal> {
         self.rare.as_ref()?.seal.as_ref()
     }
-    /// Copy of the rules with other keys; `None` without authentication.
+    /// Copy of the rules with another authentication; `None` if the link does not authenticate.
     pub(super) fn rekeyed(&self, seal: Seal) -> Option<Rules> {
         self.seal()?;
         let mut rules = self.clone();
         rules.rare.as_mut()?.seal = Some(seal);
         Some(rules)
     }
-    /// Longest segment without authentication, bytes.
+    /// Longest segment, without the bytes of authentication.
     pub(super) fn segment_bytes(&self) -> u32 {
         self.datagram_bytes - self.seal().map_or(0, Seal::bytes).min(self.datagram_bytes)
     }
-    /// Whether bundles in a shared block are marked with their client service.
+    /// Whether bundles in a shared block are marked with their client service number.
     pub(super) fn is_marked(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.marked)
     }
-    /// Length of the red part of a block of this length.
+    /// Length of the red part of a block of this length, bytes.
     pub(super) fn red_of(&self, len: u64) -> u64 {
         let green_from = self.rare.as_ref().map_or(0, |rare| rare.green_from);
         if green_from == 0 { len } else { len.min(green_from) }
@@ -237,14 +239,14 @@ pub(super) struct LtpSpan {
     pub(super) link: LinkId,
     pub(super) engine: u64,
     pub(super) node: NodeId,
-    /// Shared by spans with equal rules.
+    /// Rules, which are shared by spans with equal ones.
     pub(super) rules: Arc<Rules>,
     pub(super) to: Destination,
-    /// Address of the peer, if the driver knows it.
+    /// Address of the peer; `None` if the driver has not given it.
     pub(super) home: Option<Box<SocketAddr>>,
     pub(super) state: LinkState,
     pub(super) introduced: bool,
-    /// Index of another span to the same engine.
+    /// Index of another span to the same engine, if there is one.
     pub(super) sibling: Option<usize>,
     pub(super) traffic: Lazy<Traffic>,
     pub(super) timers: Timers,
@@ -254,11 +256,11 @@ pub(super) struct LtpSpan {
     pub(super) touched: bool,
 }
 
-/// Spans searched for equal rules.
+/// Number of spans that are searched for equal rules.
 const ALIKE: usize = 8;
 
 impl LtpSpan {
-    /// Creates a span, which shares its rules with a recent one if they are equal.
+    /// Creates a span; it shares its rules with one of the latest spans if they are equal.
     pub(super) fn new(
         config: &SpanConfig,
         others: &[LtpSpan],
@@ -305,11 +307,11 @@ impl LtpSpan {
         if state.rate.is_some()
             && let Some(traffic) = self.traffic.made()
         {
-            // A configured rate replaces congestion control.
+            // A known rate replaces congestion control.
             (traffic.pace, traffic.held) = (None, false);
         }
     }
-    /// Whether a source address may be the peer's: the known host, or that of a dynamic peer's first segment.
+    /// Whether a source address may be the peer's: it has the peer's IP address, as far as that is known.
     pub(super) fn is_at(&self, from: SocketAddr) -> bool {
         match (&self.home, self.to) {
             (Some(home), _) => home.ip() == from.ip(),
@@ -317,30 +319,32 @@ impl LtpSpan {
             (None, Destination::Link(_)) => true,
         }
     }
-    /// Whether it has no part in any session.
+    /// Whether the span has no part in any session.
     pub(super) fn is_unused(&self) -> bool {
         self.exports == 0 && self.imports == 0 && self.timers.len() == 0 && self.traffic.control.is_empty()
     }
-    /// Most transmissions of a control segment: to a peer whose address may be forged, one per segment received.
+    /// Most transmissions of a cancel segment. A peer whose address may be forged gets one per segment received from
+    /// it.
     pub(super) fn attempts(&self) -> u32 {
         if self.is_unproven() { 1 } else { self.rules.attempts() }
     }
-    /// Whether the peer is dynamic and has not proved that it receives at its address.
+    /// Whether the peer is dynamic and has not yet proved that it receives at its address.
     pub(super) fn is_unproven(&self) -> bool {
         self.link.is_dynamic() && !self.traffic.proven
     }
     /// Releases spare capacity.
     pub(super) fn give_back(&mut self) {
         self.timers.give_back();
+        let in_use = self.exports > 0;
         if let Some(traffic) = self.traffic.made() {
-            traffic.give_back();
+            traffic.give_back(in_use);
         }
     }
     fn cost(&self, datagram: u64) -> Duration {
         self.traffic.charged.time_for(datagram + u64::from(self.rules.overhead_bytes))
     }
-    /// Charges a datagram: everything on the wire to a configured rate, only block data to a measured one, which
-    /// counts arriving data.
+    /// Charges a datagram to the rate. A known rate is charged with everything on the wire, a measured one only with
+    /// block data, because measuring counts arriving data.
     // 9171-7.2-1
     pub(super) fn charge(&mut self, datagram: u64, data: u64) {
         let full = datagram == u64::from(self.rules.datagram_bytes);
@@ -351,7 +355,7 @@ impl LtpSpan {
         };
         self.traffic.busy_until += cost;
     }
-    /// Updates the loss estimate by a report that claims `claimed` of `scope` bytes.
+    /// Updates the loss estimate by a report that claims `claimed` of the `scope` bytes.
     pub(super) fn note_loss(&mut self, claimed: u64, scope: u64) {
         let missing = u128::from(scope - claimed.min(scope)) * 65_536 / u128::from(scope.max(1));
         self.traffic.loss = (self.traffic.loss * 15 + missing as u32) / 16;
@@ -363,11 +367,11 @@ impl LtpSpan {
     pub(super) fn has_work(&self) -> bool {
         !self.traffic.is_empty()
     }
-    /// Starts a burst at the current rate, which may go on while `busy_until` is not after the result.
+    /// Starts a burst at the current rate; the caller may send while `busy_until` is not after the returned time.
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
         let (rate, early) = (self.rate(), self.early());
         let traffic = &mut *self.traffic;
-        // Decided again in each burst: a block that has begun continues to its checkpoint.
+        // Decided again in each burst; a block that has begun continues up to its checkpoint.
         traffic.held = false;
         if rate != traffic.charged || traffic.full_cost == Duration::ZERO {
             traffic.charged = rate;
@@ -378,11 +382,11 @@ impl LtpSpan {
         let catch_up = if traffic.was_idle { Duration::ZERO } else { BURST };
         let earliest = Instant(now.0.saturating_sub(catch_up.as_nanos() as u64));
         traffic.busy_until = traffic.busy_until.max(earliest);
-        // The next datagram may start while less than a burst is ahead.
+        // The next datagram may start while less than a burst is queued in the transmitter.
         now + BURST.saturating_sub(traffic.full_cost).max(early)
     }
-    /// Earliest start of the next burst: without a configured rate half a burst early, so that a few small segments
-    /// do not wait for each other.
+    /// Earliest start of the next burst. Without a known rate it is half a burst early, so that a few small segments do
+    /// not wait for each other.
     pub(super) fn next_burst(&self) -> Instant {
         Instant(self.traffic.busy_until.0.saturating_sub(self.early().as_nanos() as u64))
     }
@@ -396,21 +400,22 @@ impl LtpSpan {
             pace.hold();
         }
     }
-    /// Whether congestion control forbids a further block now.
+    /// Whether congestion control forbids to begin another block now; records that it limits the sender.
     pub(super) fn holds_back(&mut self) -> bool {
         let Some(pace) = self.pace().filter(|pace| !pace.is_open()) else { return false };
         pace.hold();
         self.traffic.held = true;
         true
     }
-    /// Starts the timer for the answer to a segment that leaves by `busy_until`.
+    /// Starts the timer for the answer to a segment, which leaves by `busy_until`.
     // 5326-5-4, 5326-6.2-1, 5326-6.3-1
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         let left = self.traffic.busy_until.max(now);
         let half = self.margin() / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
-    /// Longest silence of an import session: longer than its sender repeats, whatever the delay.
+    /// Longest silence of an import session. With red data, longer than its sender repeats segments, whatever the
+    /// delay.
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
         let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin * 2;
         match red {
@@ -418,13 +423,14 @@ impl LtpSpan {
             false => self.rules.idle_green,
         }
     }
-    /// Time of the next action.
+    /// Time of the next action; `None` if nothing is scheduled.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let send = (self.state.transmit && self.has_work()).then(|| self.next_burst().max(now));
         [self.timers.next_deadline(), self.traffic.pending.until, send].into_iter().flatten().min()
     }
-    /// Whether another bundle is welcome: unsent data is below the mark, and the window has room. At the mark, half
-    /// of it must leave first. A block that gathers bundles accepts them until it is full, however slow the link.
+    /// Whether the agent may give another bundle: unsent data is below the mark, or below half of it once it was
+    /// reached, and sessions and window have room. A block that gathers bundles accepts them until it is full, however
+    /// slow the link.
     pub(super) fn wants_more(&self) -> bool {
         let mark = match self.state.rate {
             Some(rate) => rate.volume_in(QUEUE_TIME).max(1),
@@ -439,7 +445,7 @@ impl LtpSpan {
             && self.exports < self.sessions_max()
             && self.traffic.in_flight + gathered < self.rules.window_bytes
     }
-    /// Event about a segment, without its fields.
+    /// Event about a segment, whose fields the caller sets.
     pub(super) fn event(&self, sent: bool, session: SessionId, kind: u8) -> LtpSegmentEvent {
         LtpSegmentEvent {
             link: self.link,
@@ -482,6 +488,26 @@ mod tests {
         };
         assert_eq!(charged(Some(DataRate(100_000_000))), [48, 188, 1388], "headers of the medium are charged");
         assert_eq!(charged(None), [0, 145, 1360], "otherwise control segments would look like a slow link");
+    }
+
+    #[test]
+    fn learned_rate_stays_while_sessions_are_open() {
+        let state = LinkState::UP;
+        let mut span = LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
+        let now = Instant(1_000_000_000);
+        span.exports = 1;
+        let unknown = span.rate();
+        let pace = span.pace().unwrap();
+        pace.sent(10_000_000, now);
+        let mark = pace.mark(now);
+        pace.report(now + Duration::from_millis(10), &mark, 10_000_000, 0);
+        let learned = span.rate();
+        assert!(learned > unknown);
+        span.give_back();
+        assert_eq!(span.rate(), learned);
+        span.exports = 0;
+        span.give_back();
+        assert_eq!(span.rate(), unknown);
     }
 
     #[test]

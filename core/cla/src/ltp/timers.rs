@@ -1,4 +1,4 @@
-//! Timers for answers of a peer, which are suspended while the peer may not transmit (RFC 5326 6.2, 6.3, 6.5, 6.6,
+//! Timers for the answers of a peer; they are suspended while the peer may not transmit (RFC 5326 6.2, 6.3, 6.5, 6.6,
 //! 6.15).
 
 use super::segment::SessionId;
@@ -9,7 +9,7 @@ use farlink_base::{Duration, Empty, Instant, Lazy, Map, TimerKey, TimerQueue, ma
 pub(super) enum Wait {
     /// Report on a checkpoint of an export session.
     Checkpoint { session: u64, serial: u64 },
-    /// Further reports with gaps, before the gaps are retransmitted.
+    /// Further reports that may show gaps, before the gaps are retransmitted.
     Gather { session: u64 },
     /// Any report in an export session whose checkpoints were all answered.
     Progress { session: u64 },
@@ -19,10 +19,10 @@ pub(super) enum Wait {
     Cancel { session: SessionId },
 }
 
-/// One timer: latest time at which the peer answers, and propagation delay of the answer.
+/// A timer: latest time at which the peer sends the answer, and time that the answer needs to arrive.
 #[derive(Debug)]
 struct AnswerTimer {
-    /// Key in the queue, or among the suspended timers.
+    /// Key of the timer in `queue`, or in `stopped` if it is suspended.
     key: TimerKey,
     still: bool,
     answer_at: Instant,
@@ -40,7 +40,7 @@ pub(super) struct Timers {
 struct Armed {
     queue: TimerQueue<Wait>,
     entries: Map<Wait, AnswerTimer>,
-    /// Suspended timers, in the order of suspension (all at instant 0).
+    /// Suspended timers, in the order in which they were suspended (all armed for instant 0).
     stopped: TimerQueue<Wait>,
 }
 impl Armed {
@@ -60,8 +60,8 @@ impl Timers {
     pub(super) fn new(seed: u64, running: bool) -> Self {
         Timers { armed: Lazy::new(seed), running }
     }
-    /// Starts a timer: the peer answers by `answer_at`, and the answer arrives `way_back` later. Suspended at once
-    /// while the peer may not transmit (6.2).
+    /// Starts a timer: the peer sends the answer by `answer_at`, and the answer arrives `way_back` later. While the
+    /// peer may not transmit, the timer is suspended at once (RFC 5326 6.2).
     // 5326-6.2-2, 5326-6.15-1
     pub(super) fn start(&mut self, wait: Wait, answer_at: Instant, way_back: Duration) {
         self.stop(wait);
@@ -83,7 +83,8 @@ impl Timers {
             queue.cancel(entry.key);
         }
     }
-    /// Suspends timers when the peer stops transmitting: those it would answer later than `now` (6.5).
+    /// Suspends the timers whose answers the peer would send at `now` or later, because it stops transmitting (RFC 5326
+    /// 6.5).
     // 5326-6.5-1
     pub(super) fn suspend(&mut self, now: Instant) {
         if !core::mem::replace(&mut self.running, false) {
@@ -93,7 +94,7 @@ impl Timers {
         let mut old = core::mem::take(&mut armed.queue);
         while let Some((deadline, wait)) = old.pop_due(Instant::MAX) {
             let Some(entry) = armed.entries.get_mut(&wait) else { continue };
-            // An answer due before the gap is still under way.
+            // An answer sent before the gap is still under way.
             entry.still = entry.answer_at >= now;
             entry.key = match entry.still {
                 true => armed.stopped.arm(Instant::ZERO, wait),
@@ -101,7 +102,8 @@ impl Timers {
             };
         }
     }
-    /// Resumes timers when the peer may transmit again, postponed by the time it could not answer (6.6).
+    /// Resumes the suspended timers, because the peer may transmit again. Answers that were due during the gap are
+    /// expected from now on (RFC 5326 6.6).
     // 5326-6.6-1
     pub(super) fn resume(&mut self, now: Instant) {
         if core::mem::replace(&mut self.running, true) {
@@ -115,7 +117,7 @@ impl Timers {
             entry.key = armed.queue.arm(entry.answer_at + entry.way_back, wait);
         }
     }
-    /// Releases memory if no timer is armed.
+    /// Releases the memory of the tables if no timer is armed.
     pub(super) fn give_back(&mut self) {
         if let Some(armed) = self.armed.made().filter(|armed| armed.entries.is_empty()) {
             armed.entries.shrink_to_fit();
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn only_silent_peers_timers_are_postponed() {
         let mut timers = Timers::new(1, true);
-        // The contact lasts until 10; the peer answers at 5 (before the gap) and at 20 (inside it).
+        // The contact lasts until 10 s. The peer answers at 5 s, before the gap, and at 20 s, within it.
         timers.start(wait(1), at(5), Duration::from_secs(20));
         timers.start(wait(2), at(20), Duration::from_secs(20));
         timers.suspend(at(10));

@@ -1,24 +1,25 @@
-//! Admission of incoming streams: neighbours are identified by address, other peers leave room for them.
+//! Admission of incoming streams. Neighbours are identified by address; other peers leave room for them.
 
 use super::layer::OneWay;
+use super::receiving::ReceivingStream;
 use crate::streams::links::{configured, dynamic_max};
 use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
 
-/// Most streams of one neighbour: it may open new ones while those it lost still look open here.
+/// Most streams of one neighbour; several, because streams that the neighbour lost still look open here.
 const STREAMS_OF_ONE: usize = 8;
-/// Silence after which a peer without a configured link is dropped for another.
+/// Silence after which a peer without a configured link may be dropped to make room for another.
 const SILENT: Duration = Duration::from_secs(60);
-/// Silence within a bundle after which a stream is dropped for a new one of the same neighbour, which has probably
-/// lost the old.
+/// Silence within a bundle after which a stream may be dropped for a new one of the same neighbour, which has probably
+/// lost the old one.
 const STALLED: Duration = Duration::from_secs(10);
 
-/// Link concerned, if known, and reason why a stream is rejected.
+/// Reason why a stream is rejected, with the link concerned, if known.
 type Unwelcome = (Option<LinkId>, &'static str);
 
 impl OneWay {
-    /// Admits a peer that connected: finds or makes its link.
+    /// Admits a peer that connected, on its configured link or a new dynamic one.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -63,9 +64,10 @@ impl OneWay {
         let open = link.by.receiving.iter().filter_map(|stream| self.receiving.get(stream)).filter(|found| found.open);
         if open.clone().count() >= STREAMS_OF_ONE {
             let stalled = || open.clone().filter(|found| found.is_stalled(now, STALLED));
-            let of_it = |stream: &StreamId| link.by.receiving.contains(stream);
+            // A closed stream is not counted here, and may still hold bundles.
+            let of_it = |found: &ReceivingStream| found.open && link.by.receiving.contains(&found.stream);
             let idle = self.longest_silent(now, Duration::ZERO, of_it);
-            // Prefer a stream without a bundle in progress: dropping it loses nothing.
+            // Prefer a stream without a bundle in progress, because dropping it loses nothing.
             let longest = idle.or_else(|| stalled().min_by_key(|found| found.last_received).map(|found| found.stream));
             let Some(longest) = longest else { return Err("a neighbour with too many streams") };
             self.drop_one(now, longest, out);
@@ -97,18 +99,24 @@ impl OneWay {
     fn dynamic_streams(&self) -> usize {
         self.links.values().filter(|link| !link.configured).map(|link| link.by.receiving.len()).sum()
     }
-    /// The matching stream without bundles in progress that never received anything, or has been silent for longest.
-    fn longest_silent(&self, now: Instant, least: Duration, among: impl Fn(&StreamId) -> bool) -> Option<StreamId> {
+    /// Stream to drop among those that match: one without bundles in progress, or closed, that has been silent for at
+    /// least `least` or since it was opened. A closed stream with bundles that its peer takes for delivered is the last
+    /// choice. Otherwise the first choice never received a byte; the next has been silent for longest.
+    fn longest_silent(
+        &self,
+        now: Instant,
+        least: Duration,
+        among: impl Fn(&ReceivingStream) -> bool,
+    ) -> Option<StreamId> {
         let silent = self.receiving.values().filter(|found| {
             (found.is_idle() || !found.open)
                 && (!found.heard || now.since(found.last_received) >= least)
-                && among(&found.stream)
+                && among(found)
         });
-        silent.min_by_key(|found| (found.heard, found.last_received)).map(|found| found.stream)
+        silent.min_by_key(|found| (!found.is_idle(), found.heard, found.last_received)).map(|found| found.stream)
     }
     fn drop_dynamic(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
-        let dynamic = |stream: &StreamId| self.receiving.get(stream).is_some_and(|found| found.link.is_dynamic());
-        let longest = self.longest_silent(now, SILENT, dynamic);
+        let longest = self.longest_silent(now, SILENT, |found| found.link.is_dynamic());
         longest.is_some_and(|stream| {
             self.drop_one(now, stream, out);
             true

@@ -4,7 +4,7 @@ use super::{mtcp, stcp};
 use alloc::vec::Vec;
 use farlink_base::PayloadReader;
 
-/// Protocol of a layer: how it frames bundles.
+/// Protocol of a layer; determines how bundles are framed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
     /// Each bundle follows its length in 32 bits (draft-burleigh-dtn-stcp).
@@ -24,8 +24,8 @@ impl Framing {
             Framing::Mtcp => mtcp::LONGEST,
         }
     }
-    /// Reads the head of a frame: the length of its bundle, 0 for a keepalive. `None` if the head is truncated;
-    /// nothing is consumed then.
+    /// Reads the head of a frame, and returns the length of its bundle, 0 for a keepalive. `None` if the head is
+    /// truncated; the reader has not moved then.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl Framing {
             Framing::Mtcp => mtcp::read_head(reader),
         }
     }
-    /// Appends the head of a frame for a bundle of `len` bytes, at most [`Framing::longest`]; 0 makes a keepalive.
+    /// Appends the head of a frame for a bundle of `len` bytes, at most [`Framing::longest`]; length 0 is a keepalive.
     pub fn put_head(self, out: &mut Vec<u8>, len: u64) {
         match self {
             Framing::Stcp => stcp::put_head(out, len),

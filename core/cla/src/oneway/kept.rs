@@ -1,15 +1,15 @@
-//! Copies of received bundles, kept until the node accepts them: these protocols cannot refuse a bundle, so one that
-//! finds no room is offered again later.
+//! Copies of received bundles, kept until the node accepts them. These protocols cannot refuse a bundle, so one that
+//! the node has no room for is offered again later.
 
 use farlink_base::{Duration, Instant, Payload};
 
-/// Most bytes kept of one bundle: its head is enough for the node to judge it.
+/// Longest copy of one bundle, bytes: as long as any head, so that the node can judge each bundle.
 pub(super) const BUNDLE_MAX: u64 = 1 << 20;
-/// Shortest and longest wait before refused bundles are offered again; waits double.
+/// Shortest and longest wait before refused bundles are offered again; each wait is twice the last.
 const REST_MIN: Duration = Duration::from_millis(250);
 const REST_MAX: Duration = Duration::from_secs(16);
 
-/// Memory of one entity for copies, shared by all streams; streams of peers without a configured link may use half.
+/// Memory of one entity for copies, shared by all streams; peers without a configured link may use half of it.
 #[derive(Debug)]
 pub(super) struct CopyMemory {
     used: u64,
@@ -20,9 +20,9 @@ impl CopyMemory {
     pub const fn new(most: u64) -> Self {
         CopyMemory { used: 0, dynamic_used: 0, most }
     }
-    /// Whether a copy of one more bundle fits, whoever sends it.
+    /// Whether a copy of one more bundle fits, on any link.
     pub const fn has_some(&self) -> bool {
-        // Half, because peers without a configured link may use no more.
+        // Compare with half: more is not for peers without a configured link.
         self.used + BUNDLE_MAX <= self.most / 2
     }
     pub const fn used(&self) -> u64 {
@@ -43,18 +43,18 @@ impl CopyMemory {
     }
 }
 
-/// Copy of a bundle's bytes so far; dropped as soon as they do not fit.
+/// Copy of the bytes of a bundle received so far; dropped entirely as soon as they do not fit.
 #[derive(Debug)]
 pub(super) struct BundleCopy {
     kept: Option<Payload>,
     dynamic: bool,
 }
 impl BundleCopy {
-    /// Creates an empty copy; `dynamic`: its sender has no configured link.
+    /// Creates an empty copy; `dynamic` if the sender has no configured link.
     pub fn new(dynamic: bool) -> Self {
         BundleCopy { kept: Some(Payload::new()), dynamic }
     }
-    /// Appends the next bytes.
+    /// Appends the next bytes; drops the copy if it becomes too long or the memory is used up.
     pub fn add(&mut self, part: &Payload, room: &mut CopyMemory) {
         let Some(kept) = &mut self.kept else { return };
         if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.dynamic) {
@@ -63,7 +63,7 @@ impl BundleCopy {
             self.forget(room);
         }
     }
-    /// All bytes received so far, or `None` if they did not fit.
+    /// All bytes received so far; `None` if the copy was dropped.
     pub const fn whole(&self) -> Option<&Payload> {
         self.kept.as_ref()
     }
@@ -73,13 +73,13 @@ impl BundleCopy {
             room.give_back(kept.len(), self.dynamic);
         }
     }
-    /// Copies the bytes out of buffers that are shared with others.
+    /// Copies the bytes out of read buffers that the driver shares.
     pub fn unshare(&mut self) {
         self.kept = self.kept.take().map(|kept| kept.own());
     }
 }
 
-/// Timer for offering refused bundles again.
+/// Wait before refused bundles are offered again.
 #[derive(Debug)]
 pub(super) struct RetryWait {
     /// Time of the next offer; `None` if nothing waits.

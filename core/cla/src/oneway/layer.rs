@@ -16,7 +16,7 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ti
 use farlink_base::socket;
 use farlink_base::{Duration, Event, Instant, LinkId, Payload, Refusal, Sink, StreamId, TimerQueue};
 
-/// Most bytes of bundles waiting for a stream: few, so that the agent decides which bundle leaves next.
+/// Most bytes of bundles that wait for a stream; few, so that the agent decides late which bundle leaves next.
 pub(super) const QUEUE: u64 = 512 << 10;
 
 /// Purpose of a timer.
@@ -33,7 +33,7 @@ pub(super) enum StreamTimer {
 pub struct Usage {
     /// Links, configured and dynamic.
     pub links: usize,
-    /// Streams, from the request to connect until the last verdict on a received bundle.
+    /// Streams, counted from the request to connect until the last verdict on a bundle received over them.
     pub sessions: usize,
     /// Armed timers.
     pub timers: usize,
@@ -60,7 +60,7 @@ pub struct OneWay {
 }
 
 impl OneWay {
-    /// Creates an entity for this protocol and these neighbours. Links start down.
+    /// Creates an entity for the protocol of the configuration and these neighbours; the links start down.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
         let link = |span: LinkParams| (span.link, Box::new(OneWayLink::configured(span)));
         OneWay {
@@ -104,7 +104,7 @@ impl OneWay {
 
     fn on_closed(&mut self, now: Instant, stream: StreamId, error: bool, out: &mut impl Sink<Output>) {
         if self.sending.contains_key(&stream) {
-            // A peer that closes its half may have closed both: data sent from now on may be lost.
+            // A peer that closes its half may have closed both; data sent from now on may be lost.
             if error { self.lose(now, stream, out) } else { self.leave(now, stream, true, out) }
         } else if self.receiving.get(&stream).is_some_and(|receiving| receiving.open) {
             if !error {
@@ -141,15 +141,15 @@ impl OneWay {
         }
         self.settle_sending(now, stream, out);
     }
-    /// Withdraws a bundle that has not begun. These protocols cannot abort one in progress.
+    /// Withdraws a bundle that has not begun to leave; these protocols cannot abort one in progress.
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         if self.sending_of(link).is_some_and(|sending| sending.cancel(id)) {
             out.push(Output::SendFailed { id, link, refused: None });
             self.update_ready(link, out);
         }
     }
-    /// Handles a read failure of a bundle. Once it has begun only the end of the stream shows the peer that it is
-    /// incomplete.
+    /// Handles a bundle that cannot be read. If it has begun to leave, its stream is closed: only that shows the peer
+    /// that the bundle is incomplete.
     fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         self.on_cancel(link, id, out);
         if let Some(stream) = self.sending_of(link).filter(|sending| sending.is_filling(id)).map(|found| found.stream) {
@@ -197,7 +197,8 @@ impl OneWay {
         self.update_ready(link_id, out);
         self.connect(now, link_id, out);
     }
-    /// Handles a link outage longer than [`super::PARK`]: transfers in progress are given up.
+    /// Handles a link outage longer than [`super::PARK`]: closes the sending stream if a bundle on it is unconfirmed or
+    /// it is not open.
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
@@ -249,7 +250,8 @@ impl OneWay {
             }
         }
     }
-    /// Finishes and confirms bundles in progress, then closes their streams; incoming streams are dropped at once.
+    /// Ends all streams: bundles in progress are still sent and confirmed, those that have not begun return to the
+    /// agent. Incoming streams are dropped at once.
     fn on_shutdown(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         self.shutdown = true;
         let streams: Vec<StreamId> = self.sending.keys().copied().collect();

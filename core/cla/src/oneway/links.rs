@@ -8,14 +8,14 @@ use farlink_base::{Duration, LinkId, StreamId};
 /// Streams that serve a link.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
-    /// Stream opened by this side, or being opened.
+    /// Stream that this side opened or is opening.
     pub sending: Option<StreamId>,
     /// Streams opened by the neighbour.
     pub receiving: Vec<StreamId>,
-    /// Whether the agent knows the neighbour as up.
+    /// Whether the neighbour was last reported to the agent as up.
     pub up: bool,
 }
-/// A neighbour, configured or dynamic.
+/// The link of a neighbour, configured or dynamic.
 pub(super) type OneWayLink = links::StreamLink<LinkParams, Serving>;
 
 impl StreamLinkParams for LinkParams {

@@ -1,13 +1,13 @@
 //! Stream layers without acknowledgments: STCP and MTCP, one state machine with two framings.
 //!
-//! Neither has a standard in force or a handshake; their only messages are bundles and keepalives. The side that
+//! Neither has a standard in force, or a handshake; their only messages are bundles and keepalives. The side that
 //! connects only sends and the other only receives, so two neighbours that both send use two streams. A sender is
 //! identified by its address alone.
 //!
 //! A bundle counts as sent when the peer's host has its last byte ([`socket::Output::Confirm`]), not when it is
-//! written; bundles that the host has but the peer has not read when it dies are lost all the same. A receiver
-//! without room stops reading; bundles that its node refused are kept within bounds and offered again. Bundles are
-//! not parsed. Read [`OneWay`], then `sending.rs` and `receiving.rs`, the two kinds of streams.
+//! written. If the peer dies, bundles that its host has but that it has not read are lost. A receiver without room
+//! stops reading; bundles that its node refused are kept within bounds and offered again. Bundles are not parsed. Read
+//! [`OneWay`], then `sending.rs` and `receiving.rs`, the two kinds of streams.
 //!
 //! [`socket::Output::Confirm`]: farlink_base::socket::Output::Confirm
 
@@ -50,12 +50,12 @@ pub struct Config {
     pub sessions: u32,
     /// Whether peers without a configured link may connect; their link is dynamic.
     pub accept_unknown: bool,
-    /// Silence of a peer, keepalives included, after which its stream is closed; zero: never.
+    /// Silence of a peer after which its stream is closed; a keepalive ends the silence. Zero: never.
     pub idle: Duration,
-    /// Longest time without progress of a bundle in either direction before its stream is dropped; zero: never.
+    /// Longest time without progress of a bundle, in either direction, before its stream is dropped; zero: never.
     pub progress: Duration,
-    /// Memory for copies of received bundles until the node accepts them, all streams together, bytes; peers without
-    /// a configured link may use half.
+    /// Memory for copies of received bundles until the node accepts them, all streams together, bytes; peers without a
+    /// configured link may use half of it.
     pub kept: u64,
 }
 impl Default for Config {
@@ -76,8 +76,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Default configuration of a protocol. MTCP sends no keepalives: its draft has none, and dtn7-rs and pyD3TN
-    /// treat an empty byte string as an error that costs the stream and the bundle after it.
+    /// Default configuration of a protocol. MTCP sends no keepalives, because its draft has none, and dtn7-rs and
+    /// pyD3TN treat an empty byte string as an error, which costs the stream and the bundle after it.
     pub fn of(framing: Framing) -> Config {
         let whole = Config::default();
         match framing {
@@ -98,7 +98,7 @@ pub struct LinkParams {
     pub reconnect_min: Duration,
     /// Longest wait before reconnecting.
     pub reconnect_max: Duration,
-    /// Most bytes waiting, or written and not confirmed by the peer's host.
+    /// Most bytes of bundles that wait to be sent or are not yet confirmed by the peer's host.
     pub window_bytes: u64,
 }
 impl Default for LinkParams {
@@ -113,13 +113,13 @@ impl Default for LinkParams {
     }
 }
 
-/// Whether a refusal is for lack of room: the bundle is then kept and offered again, and its sender held back.
+/// Whether a refusal is for lack of room. The bundle is then kept and offered again, and its sender is held back.
 pub(crate) const fn wants_room(why: Refusal) -> bool {
     matches!(why, Refusal::NoResources | Refusal::NotOpen | Refusal::StoreFailed)
 }
 
 /// Result that the sender of a refused bundle sees. These protocols convey no refusal: for lack of room the sender is
-/// held back, and otherwise it takes the bundle for sent.
+/// held back, and after any other refusal it takes the bundle for sent.
 ///
 /// # Errors
 ///

@@ -9,8 +9,8 @@ pub(super) const LONGEST: u64 = 1 << 50;
 /// Major type 2 in the upper three bits of a head (RFC 8949 3).
 const BYTE_STRING: u8 = 2 << 5;
 
-/// Reads the head of a frame; `None` if it is truncated, and nothing is consumed. Heads longer than necessary are
-/// accepted (RFC 8949 3.1 leaves the length to the sender).
+/// Reads the head of a frame; `None` if it is truncated, and the reader has not moved. Heads longer than necessary are
+/// accepted, because RFC 8949 3.1 leaves their length to the sender.
 ///
 /// # Errors
 ///

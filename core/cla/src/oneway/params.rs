@@ -1,4 +1,4 @@
-//! Parameters of STCP and MTCP: the one table from which node files, scenarios, references and forms are made.
+//! Parameters of STCP and MTCP, from which node files, scenarios, references and forms are made.
 
 use super::{Config, LinkParams};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};

@@ -1,4 +1,4 @@
-//! Peers: links found or made for peers that connect, and links added and removed at run time.
+//! Links found or made for peers that connect, and links added and removed at run time.
 
 use super::LinkParams;
 use super::layer::OneWay;
@@ -13,22 +13,22 @@ use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
 impl OneWay {
-    /// Configured link of the neighbour at an address. If several match, enabled links and those with fewest streams
-    /// come first: nothing else distinguishes neighbours at one address.
+    /// Configured link of the neighbour at an address. If several match, enabled links come first, then those with the
+    /// fewest streams: nothing else distinguishes neighbours at one address.
     pub(super) fn link_at(&self, from: IpAddr) -> Option<LinkId> {
         let there = self.links.iter().filter(|(_, link)| link.configured && link.is_at(from));
         there.min_by_key(|(id, link)| (link.closed, link.by.receiving.len(), **id)).map(|(id, _)| *id)
     }
-    /// Makes a link for a peer at an address without a neighbour.
+    /// Makes a link for a peer whose address is no neighbour's.
     pub(super) fn dynamic_link(&mut self) -> LinkId {
         let link = links::dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
         let config = LinkParams { link, connect: false, ..LinkParams::default() };
         self.links.insert(link, Box::new(OneWayLink::met(config)));
         link
     }
-    /// Reports to the agent that a neighbour is up or down: it is up while this side has an open stream to it. A
-    /// dynamic link is never reported, because no stream leads to its peer and bundles for the node would wait
-    /// forever; it is removed with its last stream.
+    /// Reports to the agent that a neighbour came up or went down: it is up while this side has an open stream to it. A
+    /// dynamic link is never reported, because no stream leads to its peer, and bundles for it would wait forever; the
+    /// link is removed with its last stream.
     pub(super) fn note_peer(&mut self, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !link.configured {
@@ -51,8 +51,8 @@ impl OneWay {
         });
     }
 
-    /// Sets the addresses of a configured link's peer. A stream accepted from there before belongs to the link from
-    /// its next bundle on.
+    /// Sets the addresses of a configured link's peer. Streams accepted from there before move to the link at their
+    /// next bundle.
     pub(super) fn on_located(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl OneWay {
             self.settle_receiving(now, stream, out);
         }
     }
-    /// Moves a peer's stream to another link.
+    /// Moves a peer's stream to another link, unless that is disabled.
     pub(super) fn move_to(&mut self, stream: StreamId, to: LinkId, out: &mut impl Sink<Output>) {
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         receiving.moves_to = None;
@@ -89,8 +89,8 @@ impl OneWay {
         self.note_peer(to, out);
     }
 
-    /// Adds a neighbour. Its link starts down, and serves streams from its address once that is known. Returns false
-    /// if the link number is taken, or dynamic.
+    /// Adds a neighbour. Its link starts down, and serves streams from the neighbour's address once that is known.
+    /// Returns false if the link number is taken, or is that of a dynamic link.
     #[must_use]
     pub fn add_span(&mut self, _now: Instant, span: LinkParams, _out: &mut impl Sink<Output>) -> bool {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
@@ -99,21 +99,21 @@ impl OneWay {
         self.links.insert(span.link, Box::new(OneWayLink::configured(span)));
         true
     }
-    /// Removes a link: its streams end and unsent bundles return to the agent.
+    /// Removes a link: its streams end, and unsent bundles return to the agent.
     pub(super) fn remove_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.configured = true;
         self.close_link(now, link_id, out);
         self.links.remove(&link_id);
     }
-    /// Disables a link: its streams end and unsent bundles return to the agent. A dynamic link keeps its stream:
-    /// without it the link would be removed, and made again as enabled.
+    /// Disables a configured link: its streams end, and unsent bundles return to the agent. A dynamic link keeps its
+    /// stream, because without a stream it would be removed, and made again as enabled.
     pub(super) fn close_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
         link.turn_off(&mut self.timers);
         let (sending, receiving) = (link.by.sending, link.by.receiving.clone());
         if let Some(stream) = sending {
-            // Written bytes are flushed; an incomplete bundle cannot be recovered anyway.
+            // A stream that is open is closed in order, so that written bytes still reach the peer.
             let abort = self.sending.get(&stream).is_some_and(|sending| sending.phase == StreamPhase::Opening);
             self.leave(now, stream, abort, out);
         }

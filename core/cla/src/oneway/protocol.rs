@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, Output};
 use farlink_base::{Duration, Instant, LayerParam, LinkId, Setting, Sink, StreamId, settings, settings_of};
 
-/// A row of the registry. Neither protocol is assigned a port: these are the ones that ION and dtn7 use.
+/// Row of the registry. Neither protocol has an assigned port; these are the ones that ION and dtn7 use.
 const fn row(
     name: &'static str,
     short: &'static str,

@@ -6,11 +6,11 @@ use crate::tcpcl_v4::wire::NoMessage;
 use farlink_base::PayloadReader;
 
 stream_reader! {
-    /// Reader of the direction in which bundles go.
+    /// Passive reader of the direction in which a connection carries bundles.
     OneWayReader, Framing
 }
 impl OneWayReader {
-    /// Reader of a connection from its first byte on.
+    /// Creates a reader of a connection from its first byte on.
     pub const fn new(framing: Framing) -> Self {
         OneWayReader(StreamReading::new(framing))
     }
@@ -43,7 +43,7 @@ mod tests {
                 framing.put_head(&mut wire, len);
                 wire.resize(wire.len() + len as usize, len as u8);
             }
-            // A byte at a time, with a time of its own, shows which bytes count as the first and the last.
+            // Passing one byte at each time shows which bytes count as the first and the last.
             for (at, byte) in wire.iter().enumerate() {
                 reader.push(Instant(at as u64), &[*byte], &mut |reading| {
                     let Reading::Bundle(passage) = reading else { panic!("{reading:?}") };

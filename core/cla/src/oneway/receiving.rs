@@ -1,5 +1,5 @@
-//! Streams opened by peers, over which bundles arrive. The sender learns nothing of their fate, so bundles that the
-//! node has no room for are kept and offered again, and the stream is not read meanwhile: TCP pushes back.
+//! Streams opened by peers, over which bundles arrive. The protocol gives the sender no answer, so bundles that the
+//! node has no room for are kept and offered again. Meanwhile the stream is not read, and TCP holds the sender back.
 
 use super::Config;
 use super::framing::Framing;
@@ -12,27 +12,27 @@ use core::net::IpAddr;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Bound on all data that waits to be offered, and shortest part of a bundle: with many streams each part is shorter.
+/// Bound on the data of all streams that waits to be offered, and lower limit of the parts that it is divided into.
 const PARTS_BYTES: u64 = 4 << 20;
 const PART_LEAST: u64 = 1 << 10;
-/// Fewest bytes of a bundle offered at once, given the number of streams. Only data not yet offered counts: offered
-/// data is the agent's.
+/// Fewest bytes of a bundle offered at once, given the number of streams. Data that was offered already belongs to the
+/// agent and does not count.
 pub(super) fn least_part(streams: usize) -> u64 {
     (PARTS_BYTES / (streams as u64).max(1)).clamp(PART_LEAST, PART_BYTES)
 }
-/// Bundles awaiting a verdict, and their bytes, beyond which reading stops.
+/// Most bundles awaiting a verdict, and most bytes of them, before reading stops.
 const UNDECIDED_MAX: usize = 1024;
 const UNDECIDED_BYTES: u64 = 16 << 20;
-/// Bundles refused for lack of room and not accepted since, and their bytes, beyond which reading stops. Below the
-/// bound reading goes on, because other bundles may fit.
+/// Most bundles that were refused for lack of room and not accepted since, and most bytes of them, before reading
+/// stops. Until then reading goes on, because other bundles may fit.
 const REFUSED_MAX: usize = 256;
 const REFUSED_BYTES: u64 = 1 << 20;
-/// Bundles begun at one instant beyond which the rest of the input waits for the next instant; a read buffer holds no
-/// more than this of genuine bundles.
+/// Most bundles begun at one instant; the rest of the input waits for the next instant. A read buffer of genuine
+/// bundles holds fewer.
 const BEGUN_MAX: u32 = 4096;
 /// Smallest step of time, for a timer at the next instant.
 const NEXT: Duration = Duration::from_nanos(1);
-/// A bundle that is not complete.
+/// A bundle of which bytes are missing.
 #[derive(Debug)]
 pub(super) struct ArrivingBundle {
     pub total: u64,
@@ -46,9 +46,10 @@ pub(super) struct ArrivingBundle {
 pub(super) enum ArrivalState {
     /// Offered to the agent part by part.
     Offered(Ticket),
-    /// Refused for lack of room: its copy is offered again later. The rest of a short bundle is still read and kept.
+    /// Refused for lack of room, and offered again later from its copy. A bundle short enough for its copy is still
+    /// read.
     Refused,
-    /// Rejected by the agent: the rest is read and dropped.
+    /// Decided by the agent already; the rest is read and dropped.
     Unwanted,
 }
 /// A complete bundle that awaits a verdict or its next offer.
@@ -56,7 +57,7 @@ pub(super) enum ArrivalState {
 pub(super) struct Whole {
     pub total: u64,
     pub copy: BundleCopy,
-    /// Time of its first offer, and of its first refusal for lack of room.
+    /// Time of its first offer, and of its first refusal for lack of room (`None`: not refused).
     pub offered: Instant,
     pub refused: Option<Instant>,
 }
@@ -66,9 +67,9 @@ pub(super) struct Whole {
 pub(super) enum ReceivingDue {
     /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
-    /// Offer the refused bundles again.
+    /// Offer the refused bundles again now.
     Offer,
-    /// Close the stream: the peer is silent or stalled.
+    /// Close the stream, because the peer is silent or stalled.
     Dead,
 }
 
@@ -78,16 +79,16 @@ pub(super) struct ReceivingStream {
     pub stream: StreamId,
     pub link: LinkId,
     pub from: IpAddr,
-    /// Session number: the upper half of its tickets.
+    /// Number of the stream, which is the upper half of its tickets.
     pub number: u32,
     pub timer: Option<TimerKey>,
-    /// Link that the stream moves to at its next bundle.
+    /// Link to which the stream moves before its next bundle.
     pub moves_to: Option<LinkId>,
-    /// Whether the stream is open; afterwards it only awaits verdicts.
+    /// Whether the stream is open; once closed it only awaits verdicts.
     pub open: bool,
     /// Whether reading is paused.
     pub paused: bool,
-    /// Whether the peer ever sent a byte.
+    /// Whether the peer has sent any byte.
     pub heard: bool,
     pub last_received: Instant,
     /// Received bytes not parsed yet.
@@ -100,18 +101,19 @@ pub(super) struct ReceivingStream {
     pub undecided_bytes: u64,
     /// Bundles waiting to be offered again.
     pub refused: VecDeque<Whole>,
-    /// Number and bytes of complete bundles that were refused once and not accepted since, offered at the moment or
-    /// not.
+    /// Number and bytes of the complete bundles that were refused once and not accepted since; those offered again
+    /// count, too.
     pressing: (usize, u64),
-    /// Latest first offer among accepted bundles.
+    /// Time of the first offer of the accepted bundle that was first offered last.
     pub newest_taken: Option<Instant>,
-    /// Whether one more bundle may be read despite the bounds: its verdict shows whether the node still lacks room.
+    /// Whether one more bundle may be read despite the bounds on refused ones, to find out whether the node still lacks
+    /// room.
     pub probing: bool,
     pub rest: RetryWait,
-    /// Latest instant at which bundles began, and their number.
+    /// Latest instant at which a bundle began, and the number of bundles begun then.
     begun: (Instant, u32),
     next_ticket: u32,
-    /// Latest time at which data arrived, or could not arrive.
+    /// Latest time at which data arrived, or reading resumed.
     progress: Instant,
 }
 
@@ -156,7 +158,7 @@ impl ReceivingStream {
     pub fn is_idle(&self) -> bool {
         self.arrival.is_none() && self.inbox.is_empty() && self.undecided.is_empty() && self.refused.is_empty()
     }
-    /// Whether reading must pause; once paused it resumes at half of each bound.
+    /// Whether reading must pause. A paused stream resumes only at half of each bound.
     pub fn is_full(&self, now: Instant) -> bool {
         let half = u32::from(self.paused);
         let long = |arrival: &ArrivingBundle| arrival.state == ArrivalState::Refused && arrival.total > BUNDLE_MAX;
@@ -175,25 +177,25 @@ impl ReceivingStream {
     fn has_begun_all(&self, now: Instant) -> bool {
         self.begun.0 == now && self.begun.1 >= BEGUN_MAX
     }
-    /// Whether the stream is closed and all its input parsed.
+    /// Whether the stream is closed and nothing keeps its remaining input from being parsed.
     pub fn is_read_out(&self, now: Instant) -> bool {
         !self.open && !self.is_behind(now, 0)
     }
     pub fn is_pressed(&self, half: u32) -> bool {
         self.pressing.0 > REFUSED_MAX >> half || self.pressing.1 > REFUSED_BYTES >> half
     }
-    /// Whether the stream holds only the start of a bundle and received nothing for `silent`.
+    /// Whether reading is not paused, nothing arrived for `silent`, and no complete bundle awaits a verdict or room.
     pub fn is_stalled(&self, now: Instant, silent: Duration) -> bool {
         let nothing_else = self.undecided.is_empty() && self.refused.is_empty();
         nothing_else && !self.paused && now.since(self.last_received) >= silent
     }
-    /// Restarts the progress timer when reading resumes: no data could arrive before.
+    /// Restarts the progress timer when reading resumes, because no data could arrive before.
     pub fn on_resumed(&mut self, now: Instant) {
         self.progress = now;
     }
 
-    /// Parses received bytes and offers at least `part` bytes of a bundle at once. A closed stream is read to its end
-    /// however full the node is, as verdicts on earlier bundles arrive.
+    /// Parses received bytes, and offers a bundle in parts of at least `part` bytes. A closed stream is read to its end
+    /// even if the node has no room, as fast as verdicts on earlier bundles arrive.
     ///
     /// # Errors
     ///
@@ -239,7 +241,7 @@ impl ReceivingStream {
                 continue;
             };
             let (have, left) = (reader.remaining(), arrival.total - arrival.received);
-            // Skipped data is taken as it comes; offered parts have a minimum length.
+            // Data to skip is taken as it comes; parts to offer have a minimum length.
             let least = if arrival.state == ArrivalState::Unwanted { 1 } else { left.min(part) };
             if have < least {
                 break;
@@ -297,7 +299,7 @@ impl ReceivingStream {
     pub fn release(&mut self, total: u64) {
         self.pressing = (self.pressing.0.saturating_sub(1), self.pressing.1.saturating_sub(total));
     }
-    /// Builds an offer; not reliable, because the sender never learns the verdict.
+    /// Builds an offer that is not reliable, because the sender never learns the verdict.
     pub fn offer(&self, ticket: Ticket, part: Payload, last: bool, total: u64) -> Output {
         Output::Offer { ticket, link: self.link, part, last, total: Some(total), reliable: false }
     }
@@ -305,7 +307,7 @@ impl ReceivingStream {
         self.undecided_bytes += whole.total;
         self.undecided.push_back((ticket, whole));
     }
-    /// Keeps a refused bundle for its next offer. Without a copy it is lost; the node has reported the refusal.
+    /// Keeps a refused bundle for its next offer. One without a copy is lost; the node has reported the refusal.
     pub fn keep(&mut self, whole: Whole) {
         if whole.copy.whole().is_some() {
             self.refused.push_back(whole);
@@ -314,7 +316,7 @@ impl ReceivingStream {
         }
     }
 
-    /// Closes the stream: an incomplete bundle is aborted.
+    /// Ends reading: unparsed input is dropped, and an incomplete bundle aborted.
     pub fn end(&mut self, room: &mut CopyMemory, out: &mut impl Sink<Output>) {
         (self.open, self.inbox, self.held) = (false, Inbox::default(), false);
         if let Some(mut arrival) = self.arrival.take() {
@@ -343,10 +345,10 @@ impl ReceivingStream {
         self.undecided.iter_mut().for_each(|(_, whole)| whole.copy.unshare());
     }
 
-    /// Next action due. `up`: whether the link carries bytes both ways.
+    /// Next action due. `up`: whether the link carries bytes in both directions.
     pub fn due(&self, now: Instant, config: &Config, up: bool) -> ReceivingDue {
         let mut deadlines = Deadlines::at(now);
-        // An outage or a pause is no silence of the peer: both timers run only while bytes can arrive.
+        // An outage or a pause does not count as silence: both timers below run only while bytes can arrive.
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         if self.rest.until.is_some_and(&mut at) {
             return ReceivingDue::Offer;

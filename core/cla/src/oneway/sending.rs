@@ -1,4 +1,4 @@
-//! Streams opened by this side, over which bundles leave; a bundle counts as sent when the peer's host has confirmed
+//! Streams opened by this side, over which bundles leave. A bundle counts as sent when the peer's host has confirmed
 //! its last byte.
 
 use super::Config;
@@ -28,7 +28,7 @@ struct BegunBundle {
 pub(super) enum StreamPhase {
     Opening,
     Open,
-    /// Finishes the bundles begun, then closes.
+    /// The bundles begun are finished, then the stream closes.
     Ending,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum SendingDue {
     /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
     Keepalive,
-    /// Close the stream: the peer accepts no bytes.
+    /// Close the stream, because the peer's host accepts or confirms no bytes.
     Dead,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct SendingStream {
     pub stream: StreamId,
     pub link: LinkId,
     pub phase: StreamPhase,
-    /// Time it was opened.
+    /// Time at which the stream was opened.
     pub since: Instant,
     pub timer: Option<TimerKey>,
     framing: Framing,
@@ -57,18 +57,18 @@ pub(super) struct SendingStream {
     waiting: BundleQueue,
     /// Framed bytes not written yet.
     pending: ChunkQueue,
-    /// The bundle begun last, while part of it is missing.
+    /// The bundle that began last, while the agent has not given all its bytes.
     filling: Option<Filling>,
     /// Bundles begun and not confirmed, in order.
     flights: VecDeque<BegunBundle>,
-    /// Stream offsets: end of all bundles begun, bytes written, bytes confirmed by the peer's host.
+    /// Stream offsets: end of the last bundle begun, bytes written, bytes confirmed by the peer's host.
     end: u64,
     written: u64,
     confirmed: u64,
-    /// Input from the peer up to the next complete head.
+    /// Input from the peer that is shorter than a head.
     heard: Payload,
     last_written: Instant,
-    /// Latest time at which the peer's host accepted bytes, or had none to accept.
+    /// Latest time at which the peer's host confirmed bytes, or had none to accept or confirm.
     progress: Instant,
 }
 
@@ -100,8 +100,8 @@ impl SendingStream {
     pub fn on_writable(&mut self, room: u64) {
         self.room = room;
     }
-    /// Handles a confirmation that the peer's host has `bytes` of the stream, and reports the bundles that are
-    /// complete.
+    /// Handles a confirmation that the peer's host has the first `bytes` bytes of the stream, and reports the bundles
+    /// that end within them as sent.
     pub fn on_confirmed(&mut self, now: Instant, bytes: u64, out: &mut impl Sink<Output>) {
         let bytes = bytes.min(self.written);
         if bytes <= self.confirmed {
@@ -113,7 +113,7 @@ impl SendingStream {
             self.flights.pop_front();
         }
     }
-    /// Parses input from the peer: keepalives are ignored, bundles are a protocol error on this stream.
+    /// Parses input from the peer: keepalives are ignored, a bundle is an error.
     ///
     /// # Errors
     ///
@@ -135,24 +135,24 @@ impl SendingStream {
         Ok(())
     }
 
-    /// Bytes of bundles that have not begun.
+    /// Bytes of bundles that have not begun to leave, including [`OVERHEAD`] for each.
     pub fn waiting_bytes(&self) -> u64 {
         self.waiting.bytes()
     }
-    /// Bytes of bundles not confirmed, including those that have not begun.
+    /// Bytes of all bundles not confirmed, begun or not, including [`OVERHEAD`] for each.
     pub fn held_bytes(&self) -> u64 {
         self.waiting.bytes() + (self.end - self.confirmed) + OVERHEAD * self.flights.len() as u64
     }
-    /// Whether a bundle has begun and is not confirmed.
+    /// Whether a bundle that has begun to leave is not confirmed.
     pub fn has_unfinished(&self) -> bool {
         !self.flights.is_empty()
     }
-    /// Whether an ending stream has everything confirmed.
+    /// Whether the stream is ending and every bundle begun is confirmed.
     pub fn is_done(&self) -> bool {
         self.phase == StreamPhase::Ending && self.flights.is_empty()
     }
 
-    /// Queues a bundle; returns false if it does not fit a frame.
+    /// Queues a bundle; returns false if a frame cannot carry it.
     pub fn push(&mut self, bundle: WaitingBundle) -> bool {
         let fits = (1..=self.framing.longest()).contains(&bundle.total) && bundle.part.len() <= bundle.total;
         if fits {
@@ -160,7 +160,7 @@ impl SendingStream {
         }
         fits
     }
-    /// Takes further bytes of the leaving bundle; returns whether they were expected.
+    /// Takes further bytes of the leaving bundle; returns whether they are the next ones missing.
     pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
         let Some(filling) = self.filling.as_mut().filter(|filling| filling.lacks(send, from)) else { return false };
         let part = part.slice(0, filling.total - filling.given);
@@ -172,19 +172,19 @@ impl SendingStream {
         }
         true
     }
-    /// Whether this bundle lacks bytes.
+    /// Whether this bundle has begun to leave and bytes of it are missing.
     pub fn is_filling(&self, send: SendId) -> bool {
         self.filling.as_ref().is_some_and(|filling| filling.send == send)
     }
-    /// Withdraws a bundle that has not begun; returns whether it was there.
+    /// Withdraws a bundle that has not begun to leave; returns whether it was queued.
     pub fn cancel(&mut self, send: SendId) -> bool {
         self.waiting.cancel(send)
     }
-    /// Withdraws all bundles that have not begun, in order.
+    /// Withdraws all bundles that have not begun to leave, in order.
     pub fn take_waiting(&mut self) -> Vec<SendId> {
         self.waiting.take().into_iter().map(|bundle| bundle.send).collect()
     }
-    /// Withdraws all bundles not confirmed, when the stream has ended.
+    /// Withdraws all bundles not confirmed; for a stream that has ended.
     pub fn take_all(&mut self) -> Vec<SendId> {
         let mut all: Vec<SendId> = self.flights.drain(..).map(|flight| flight.send).collect();
         all.append(&mut self.take_waiting());
@@ -192,8 +192,8 @@ impl SendingStream {
         all
     }
 
-    /// Begins the next bundle that has not expired. Returns false if there is none, or the bundle begun before is not
-    /// complete.
+    /// Begins the next bundle that has not expired; expired ones are reported as failed. Returns false if there is
+    /// none, or if bytes of the bundle before are missing.
     fn begin(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.filling.is_some() {
             return false;
@@ -219,14 +219,14 @@ impl SendingStream {
         self.end += head.len() as u64;
         self.pending.push_bytes(Bytes::from(head));
     }
-    /// Next range to request: bundle, first byte, length.
+    /// Next range to request from the agent: transmission, first byte, length.
     fn want(&mut self) -> Option<(SendId, u64, u64)> {
         let here = self.pending.len();
         let filling = self.filling.as_mut()?;
         filling.want(filling.given.saturating_sub(here))
     }
 
-    /// Queues a keepalive unless data is pending, inside of which it would corrupt the bundle.
+    /// Queues a keepalive if nothing is to be written: inside a bundle it would corrupt the bundle.
     pub fn put_keepalive(&mut self) {
         if self.phase == StreamPhase::Open && self.is_silent() {
             self.put_head(0);
@@ -236,14 +236,15 @@ impl SendingStream {
     fn is_silent(&self) -> bool {
         self.pending.is_empty() && self.filling.is_none() && self.waiting.is_empty()
     }
-    /// Restarts the progress timer when the link is back: silence during the outage proves nothing.
+    /// Restarts the progress timer when the link is back, because silence during the outage proves nothing.
     pub fn on_resumed(&mut self, now: Instant, keepalive: bool) {
         self.progress = now;
         if keepalive {
             self.put_keepalive();
         }
     }
-    /// Ends the stream once all bundles begun are confirmed. The caller withdraws the others first.
+    /// Ends the stream once all bundles begun are confirmed. The caller withdraws the bundles that have not begun
+    /// first.
     pub fn end_soon(&mut self, now: Instant) {
         (self.phase, self.progress) = (StreamPhase::Ending, now);
     }
@@ -263,7 +264,7 @@ impl SendingStream {
             return;
         }
         let allowed = self.room.min(window.saturating_sub(self.written - self.confirmed));
-        // Bundles begin as late as possible: their age is current then, and until then they can be withdrawn.
+        // Begin bundles as late as possible: their age is updated then, and until then they can be withdrawn.
         while self.pending.len() < allowed && self.begin(now, out) {}
         let n = allowed.min(self.pending.len());
         if n > 0 {
@@ -278,7 +279,7 @@ impl SendingStream {
         }
     }
 
-    /// Next action due. `up`: whether the link carries bytes both ways.
+    /// Next action due. `sends`: whether the link carries bytes out; `up`: whether in both directions.
     pub fn due(&self, now: Instant, config: &Config, sends: bool, up: bool) -> SendingDue {
         let mut deadlines = Deadlines::at(now);
         let mut at = |deadline: Instant| deadlines.passed(deadline);

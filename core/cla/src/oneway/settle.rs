@@ -1,4 +1,4 @@
-//! Follow-up after each event of a stream: connect, write, read, close, forget.
+//! Follow-up work after each event of a stream: connect, write, read, close, forget.
 
 use super::layer::{OneWay, QUEUE, StreamTimer};
 use super::receiving::{ReceivingDue, ReceivingStream, least_part};
@@ -11,7 +11,7 @@ use farlink_base::socket;
 use farlink_base::{Event, EventClass, Instant, LinkId, Sink, StreamId};
 
 impl OneWay {
-    /// Whether the link transmits, and whether it carries bytes both ways.
+    /// Whether the link sends, and whether it carries bytes in both directions.
     pub(super) fn carries(&self, link: LinkId) -> (bool, bool) {
         let state = self.links.get(&link).map_or(LinkState::UP, |link| link.state);
         (state.transmit, state.transmit && state.receive)
@@ -23,7 +23,7 @@ impl OneWay {
     }
     /// Registers a stream opened by a peer.
     pub(super) fn receive(&mut self, now: Instant, stream: StreamId, link: LinkId, from: IpAddr) {
-        // Numbers wrap around, so one may still be in use.
+        // Numbers wrap around, so the next one may still be in use.
         while self.numbers.contains_key(&self.next_number) {
             self.next_number = self.next_number.wrapping_add(1);
         }
@@ -33,7 +33,7 @@ impl OneWay {
         self.receiving.insert(stream, Box::new(ReceivingStream::new(now, number, stream, link, from)));
     }
 
-    /// Opens a stream to a link's peer if one is wanted.
+    /// Opens a stream to a link's peer, if the link needs one.
     pub(super) fn connect(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if self.shutdown || !link.wants_stream() {
@@ -113,12 +113,12 @@ impl OneWay {
         arm(&mut self.timers, &mut receiving.timer, at, StreamTimer::Receiving(stream));
     }
 
-    /// Closes a stream of this side; unconfirmed bundles return to the agent.
+    /// Closes a stream opened by this side; unconfirmed bundles return to the agent.
     pub(super) fn leave(&mut self, now: Instant, stream: StreamId, abort: bool, out: &mut impl Sink<Output>) {
         out.push(Output::Socket(socket::Output::Close { stream, abort }));
         self.lose(now, stream, out);
     }
-    /// Handles the end of a stream of this side; unconfirmed bundles return to the agent.
+    /// Handles the end of a stream opened by this side; unconfirmed bundles return to the agent.
     pub(super) fn lose(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(mut sending) = self.sending.remove(&stream) else { return };
         if let Some(timer) = sending.timer.take() {
@@ -141,7 +141,7 @@ impl OneWay {
         self.note_peer(link_id, out);
         self.connect_later(now, link_id);
     }
-    /// Resets a peer's stream at once: the reset shows it that its data is not read.
+    /// Resets a peer's stream at once, which shows the peer that its data is not read.
     pub(super) fn turn_away(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         if receiving.open {
@@ -150,7 +150,7 @@ impl OneWay {
         receiving.end(&mut self.room, out);
         self.settle_receiving(now, stream, out);
     }
-    /// Handles the end of a peer's stream: complete bundles are still offered and await their verdicts.
+    /// Handles the end of a peer's stream: bundles already received are still offered and await their verdicts.
     pub(super) fn hang_up(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         if let Some(receiving) = self.receiving.get_mut(&stream) {
             receiving.open = false;

@@ -7,7 +7,7 @@ use farlink_base::PayloadReader;
 /// Longest bundle that a frame can carry, bytes.
 pub(super) const LONGEST: u64 = u32::MAX as u64;
 
-/// Reads the head of a frame; `None` if it is truncated, and nothing is consumed.
+/// Reads the head of a frame; `None` if it is truncated, and the reader has not moved.
 pub(super) fn read_head(reader: &mut PayloadReader<'_>) -> Option<u64> {
     let mut bytes = [0; 4];
     reader.read_exact(&mut bytes).then(|| u32::from_be_bytes(bytes).into())

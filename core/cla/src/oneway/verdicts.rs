@@ -1,4 +1,4 @@
-//! Verdicts of the agent on received bundles (accepted, rejected, no room), and repeated offers of those without
+//! Verdicts of the agent on received bundles (accepted, rejected, no room), and repeated offers of bundles without
 //! room.
 
 use super::kept::CopyMemory;
@@ -8,15 +8,15 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, Refusal, Sink};
 
-/// Age of a refusal after which a bundle is dropped where it blocks others, provided that later bundles were
-/// accepted: the node has room, but not for this one. While nothing is accepted, everything waits.
+/// Time after its first refusal when a bundle that blocks reading is dropped, provided that a bundle offered later was
+/// accepted: the node has room, but not for this bundle. While nothing is accepted, all refused bundles wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Capacity of two hosts' socket buffers together: if more of a bundle than this is outstanding, its end was not
-/// confirmed to the sender yet.
+/// Upper bound of what both hosts' socket buffers hold: if more of a bundle than this is missing, its end has not been
+/// confirmed to the sender.
 const BUFFERS: u64 = 16 << 20;
 
 impl ReceivingStream {
-    /// Pauses or resumes the arriving bundle.
+    /// Pauses or resumes the bundle that arrives under this ticket; other tickets are ignored.
     pub fn hold(&mut self, ticket: Ticket, held: bool) {
         let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == ArrivalState::Offered(ticket));
         if arriving {
@@ -45,7 +45,7 @@ impl ReceivingStream {
             }
             if arrival.copy.whole().is_none() {
                 arrival.state = ArrivalState::Unwanted;
-                // A reset shows the sender that the bundle is lost, if it cannot have its end confirmed yet.
+                // If the end of the bundle cannot be confirmed yet, a reset shows the sender that the bundle is lost.
                 // Otherwise later bundles may be in the buffers already, and the reset would lose them.
                 let left = arrival.total - arrival.received;
                 return if left > BUFFERS { Err("no room for a bundle that is arriving") } else { Ok(()) };
@@ -84,7 +84,7 @@ impl ReceivingStream {
         }
         Ok(())
     }
-    /// Drops bundles refused for long while others were accepted, if they block reading.
+    /// If refused bundles block reading, drops those that others overtook (see [`PATIENCE`]).
     fn give_up(&mut self, now: Instant, room: &mut CopyMemory) {
         if !self.is_pressed(0) {
             return;
@@ -99,7 +99,7 @@ impl ReceivingStream {
         bytes.into_iter().for_each(|bytes| self.release(bytes));
         self.refused.retain(|whole| !gone(whole));
     }
-    /// Offers the refused bundles again.
+    /// Offers the refused bundles again, the arriving one first.
     pub fn offer_again(&mut self, room: &CopyMemory, out: &mut impl Sink<Output>) {
         self.rest.until = None;
         self.probing = room.has_some();

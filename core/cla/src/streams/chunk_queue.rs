@@ -1,10 +1,10 @@
-//! Rope consumed from the front: each chunk is touched once, however many there are. Short chunks are copied
-//! together, so that many small messages make one chunk.
+//! Queue of bytes that is consumed from the front; each chunk is touched once, however many there are. Short chunks are
+//! copied together, so that many small messages make one chunk.
 
 use alloc::collections::VecDeque;
 use farlink_base::{Bytes, BytesMut, Chunk, Payload};
 
-/// Ropes shorter than this, bytes, are copied: sharing them costs more.
+/// Length below which ropes are copied, bytes: sharing a shorter one costs more than copying.
 pub const SHORT: u64 = 4096;
 /// Size of a chunk that short ropes are copied into, bytes.
 const PIECE: usize = 64 << 10;
@@ -21,7 +21,7 @@ impl ChunkQueue {
     pub fn len(&self) -> u64 {
         self.len
     }
-    /// Whether it is empty.
+    /// Whether the queue holds no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -43,7 +43,7 @@ impl ChunkQueue {
     pub fn copy(&mut self, bytes: &[u8]) {
         if self.copied.capacity() - self.copied.len() < bytes.len() {
             self.end_copy();
-            // Sized after the content at first: most queues are short.
+            // Grow with the content, because most queues are short.
             let room = (2 * self.len as usize).clamp(256, PIECE).max(bytes.len());
             self.copied.reserve(room);
         }

@@ -2,16 +2,16 @@
 
 use farlink_base::Payload;
 
-/// Most chunks of unread bytes; more are copied into one, which releases large read buffers that hold a byte each.
+/// Most chunks of unread bytes; more are joined into one, so that large read buffers with a byte each are released.
 const PIECES: usize = 32;
-/// Unread remainders shorter than this are copied out of the read buffer they came in.
+/// Length below which an unread remainder is copied out of its read buffer.
 const LEFTOVER: u64 = 4096;
 
 /// Unparsed bytes, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(Payload);
 impl Inbox {
-    /// Whether it is empty.
+    /// Whether no bytes wait.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -33,18 +33,18 @@ impl Inbox {
     pub fn take(&mut self) -> Payload {
         core::mem::take(&mut self.0)
     }
-    /// Puts the bytes taken back, except for the first `read`.
+    /// Puts back bytes that [`Self::take`] returned, except for the first `read`, which were parsed.
     pub fn put_back(&mut self, taken: Payload, read: u64) {
         let left = taken.len().saturating_sub(read);
         if left > 0 {
             self.0 = if read == 0 { taken } else { taken.slice(read, u64::MAX) };
-            // Probably the start of a message, whose end may be long in coming.
+            // A short remainder is probably the start of a message, whose end may be long in coming.
             if left < LEFTOVER {
                 self.unshare();
             }
         }
     }
-    /// Copies the bytes out of buffers shared with the driver.
+    /// Copies the bytes out of read buffers that the driver shares.
     pub fn unshare(&mut self) {
         self.0 = self.0.own();
     }

@@ -11,7 +11,7 @@ use super::PARK;
 /// Most addresses kept per neighbour.
 const ADDRESSES_MAX: usize = 16;
 
-/// Configuration of a link.
+/// Configuration of a link, as far as all stream layers have it.
 pub(crate) trait StreamLinkParams {
     /// Number of the link.
     fn link(&self) -> LinkId;
@@ -24,7 +24,7 @@ pub(crate) trait StreamLinkParams {
 /// Links of a layer, by number.
 pub(crate) type LinkTable<C, S> = Few<LinkId, Box<StreamLink<C, S>>>;
 
-/// A neighbour, configured or dynamic, and the streams `S` that serve it.
+/// The link of a neighbour, configured or dynamic, and the streams `S` that serve it.
 #[derive(Debug)]
 pub(crate) struct StreamLink<C, S> {
     pub config: C,
@@ -34,7 +34,7 @@ pub(crate) struct StreamLink<C, S> {
     /// Readiness as last reported to the agent.
     pub ready: bool,
     pub state: LinkState,
-    /// Addresses of the peer, once known.
+    /// IP addresses of the peer; `None` until they are known.
     pub addresses: Option<Vec<IpAddr>>,
     pub by: S,
     pub retry: Option<TimerKey>,
@@ -68,11 +68,11 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
     pub fn is_at(&self, from: IpAddr) -> bool {
         self.addresses.iter().flatten().any(|address| *address == from)
     }
-    /// Whether this side may open a stream now; the caller checks that none serves the link.
+    /// Whether this side may open a stream now; the caller checks that no stream serves the link already.
     pub fn may_connect(&self) -> bool {
         self.configured && self.config.connects() && self.state.transmit && !self.closed && self.retry.is_none()
     }
-    /// Wait before the next attempt to connect; doubles each time.
+    /// Returns the wait before the next attempt to connect, and doubles the one after it, up to the configured maximum.
     // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     pub fn next_backoff(&mut self) -> Duration {
         let (min, max) = self.config.reconnect();
@@ -80,24 +80,24 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
         self.backoff = (self.backoff * 2).min(max).max(min);
         wait
     }
-    /// Resets the backoff after a stream that outlived the last wait.
+    /// Resets the backoff if the stream that ended lasted longer than the next wait.
     pub fn on_stream_end(&mut self, opened: Instant, now: Instant) {
         if now.since(opened) > self.backoff {
             self.reset_backoff();
         }
     }
-    /// Resets the backoff, also when a contact begins: earlier failures say nothing about it.
+    /// Resets the backoff to the shortest wait.
     fn reset_backoff(&mut self) {
         (self.backoff, _) = self.config.reconnect();
     }
-    /// Handles a change of the link's state; returns whether a direction came back. A link that went down is parked
-    /// after [`PARK`].
+    /// Handles a change of the link's state; returns whether sending or receiving became possible. When the link goes
+    /// down for sending, the timer `park` is armed to expire [`PARK`] later.
     pub fn on_state<T>(&mut self, now: Instant, state: LinkState, timers: &mut TimerQueue<T>, park: T) -> bool {
         let before = core::mem::replace(&mut self.state, state);
-        // Coming up ends the operator's disabling.
+        // A link that comes up is no longer disabled by the operator.
         self.closed &= !(state.transmit || state.receive);
         if state.transmit {
-            // A new contact cancels the backoff of the last one.
+            // Failures before a contact say nothing about it, so its first attempt is made at once.
             let retry = if before.transmit { None } else { self.retry.take() };
             for timer in self.park.take().into_iter().chain(retry) {
                 timers.cancel(timer);
@@ -110,7 +110,7 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
         }
         (state.transmit && !before.transmit) || (state.receive && !before.receive)
     }
-    /// Disables the link: no new stream is opened or accepted, and it is not ready.
+    /// Disables the link: no stream is opened or accepted, and the link is not ready.
     pub fn turn_off<T>(&mut self, timers: &mut TimerQueue<T>) {
         self.closed = true;
         self.state = LinkState::DOWN;
@@ -118,7 +118,8 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
             timers.cancel(timer);
         }
     }
-    /// Reports to the agent whether the link takes another bundle, if that changed.
+    /// Reports a change of the link's readiness to the agent: `ready` if the stream takes another bundle. A link that
+    /// is down for sending is never ready.
     pub fn say_ready(&mut self, ready: bool, out: &mut impl Sink<Output>) {
         let ready = ready && self.state.transmit;
         if ready != self.ready {
@@ -132,17 +133,17 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
 pub(crate) fn configured<C, S>(links: &LinkTable<C, S>) -> usize {
     links.values().filter(|link| link.configured).count()
 }
-/// Most dynamic sessions: room for every configured neighbour is reserved, up to half of all sessions.
+/// Most sessions on dynamic links: room for every configured neighbour is reserved, up to half of all sessions.
 pub(crate) fn dynamic_max<C, S>(links: &LinkTable<C, S>, sessions: u32) -> usize {
     let all = sessions as usize;
     all - configured(links).min(all / 2)
 }
-/// Allocates a number for a dynamic link; `next` is the counter.
+/// Allocates an unused number for a dynamic link; `next` is the counter.
 pub(crate) fn dynamic_link<C, S>(links: &LinkTable<C, S>, layer: LayerId, next: &mut u32) -> LinkId {
     let base = dynamic_link_base(layer);
     loop {
         let link = LinkId(base | *next);
-        // 24 bits: the upper ones are the layer's.
+        // The counter has 24 bits; the upper bits are the layer's.
         *next = (*next + 1) & 0x00ff_ffff;
         if !links.contains_key(&link) {
             return link;

@@ -12,10 +12,11 @@ pub(crate) mod waiting;
 
 use farlink_base::Duration;
 
-/// Link outage after which transfers in progress are given up: after a longer one TCP would resume only after as much
-/// again, because its retransmission timer has backed off.
+/// Link outage after which transfers in progress are given up. After a longer one TCP would resume only after about as
+/// much time again, because its retransmission timer has backed off.
 pub const PARK: Duration = Duration::from_secs(5);
-/// Bytes of packets for 1,000,000 bytes of a stream: 1448 bytes of data in each packet of 1500.
+/// Bytes on the medium for 1,000,000 bytes of a stream: each packet of 1500 bytes carries 1448 bytes of data.
 pub(crate) const WIRE_BYTES_PER_MILLION: u64 = 1_036_000;
-/// Fewest bytes of an incomplete bundle offered at once, so that a slow stream does not become one part per byte.
+/// Fewest bytes of an incomplete bundle that are offered at once, so that a slow stream does not make one part per
+/// byte.
 pub(crate) const PART_BYTES: u64 = 64 << 10;

@@ -1,9 +1,9 @@
-//! Macros for rows of parameter tables that stream layers share: field, help and range.
+//! Macros for the rows of parameter tables that stream layers share.
 
 /// Longest duration, ns: ten years.
 pub(crate) const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
-/// A duration from `$min` to `$max` nanoseconds.
+/// Row of a duration from `$min` to `$max` nanoseconds.
 macro_rules! duration {
     ($field:ident, $min:expr, $max:expr, $help:expr) => {
         farlink_base::LayerParam {
@@ -17,7 +17,7 @@ macro_rules! duration {
         }
     };
 }
-/// A size from `$min` to `$max` bytes.
+/// Row of a size from `$min` to `$max` bytes.
 macro_rules! bytes {
     ($name:expr, $field:ident, $min:expr, $max:expr, $help:expr) => {
         farlink_base::LayerParam {
@@ -31,7 +31,7 @@ macro_rules! bytes {
         }
     };
 }
-/// A boolean.
+/// Row of a boolean.
 macro_rules! flag {
     ($field:ident, $help:expr) => {
         farlink_base::LayerParam {
@@ -45,7 +45,7 @@ macro_rules! flag {
         }
     };
 }
-/// The limit on streams at once.
+/// Row of the limit on simultaneous streams.
 macro_rules! sessions {
     ($help:expr) => {
         farlink_base::LayerParam {

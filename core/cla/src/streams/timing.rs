@@ -6,7 +6,7 @@ use farlink_base::{Instant, TimerKey, TimerQueue};
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     now: Instant,
-    /// Earliest deadline compared.
+    /// Earliest deadline compared so far.
     pub next: Option<Instant>,
 }
 impl Deadlines {
@@ -14,14 +14,14 @@ impl Deadlines {
     pub const fn at(now: Instant) -> Self {
         Deadlines { now, next: None }
     }
-    /// Whether this deadline has passed.
+    /// Whether this deadline has passed; collects it in [`Self::next`] in any case.
     pub fn passed(&mut self, deadline: Instant) -> bool {
         self.next = Some(self.next.map_or(deadline, |next| next.min(deadline)));
         deadline <= self.now
     }
 }
 
-/// Arms a timer for `at` unless it is armed for then or earlier.
+/// Arms a timer for `at`, unless `slot` holds one that expires then or earlier. `None` changes nothing.
 pub(crate) fn arm<T>(timers: &mut TimerQueue<T>, slot: &mut Option<TimerKey>, at: Option<Instant>, timer: T) {
     // A timer that expires too early only causes a check, which arms it again.
     if let Some(at) = at

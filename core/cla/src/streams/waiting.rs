@@ -4,9 +4,9 @@ use alloc::collections::VecDeque;
 use farlink_base::layer::{SendId, WINDOW};
 use farlink_base::{Instant, Leaving, Payload};
 
-/// Memory that a queued bundle costs besides its bytes.
+/// Memory that a queued bundle costs besides its bytes, bytes.
 pub(crate) const OVERHEAD: u64 = 128;
-/// Bytes requested ahead of those sent.
+/// Most bytes of the leaving bundle that are requested beyond those sent.
 pub(crate) const AHEAD: u64 = 2 * WINDOW;
 
 /// A bundle that has not begun to leave.
@@ -14,16 +14,16 @@ pub(crate) const AHEAD: u64 = 2 * WINDOW;
 pub(crate) struct WaitingBundle {
     pub send: SendId,
     pub total: u64,
-    /// Its first bytes, possibly all.
+    /// First bytes of the bundle, possibly all.
     pub part: Payload,
     pub leaving: Leaving,
 }
 impl WaitingBundle {
-    /// Returns the bundle with its age updated for `now`, when its first byte leaves, and the growth in bytes.
+    /// Returns the bundle as it leaves at `now`, with its age updated, and the number of bytes that the update added.
     ///
     /// # Errors
     ///
-    /// The bundle's number if it has expired, or is longer than `longest` now.
+    /// The transmission's number, if the bundle has expired or is longer than `longest` now.
     pub fn leaves(mut self, now: Instant, longest: u64) -> Result<(WaitingBundle, u64), SendId> {
         if self.leaving.is_over(now) {
             return Err(self.send);
@@ -34,7 +34,7 @@ impl WaitingBundle {
     }
 }
 
-/// Bundles that have not begun to leave, in order.
+/// Bundles that have not begun to leave, first in, first out.
 #[derive(Debug, Default)]
 pub(crate) struct BundleQueue {
     bundles: VecDeque<WaitingBundle>,
@@ -45,13 +45,13 @@ impl BundleQueue {
         self.bytes += bundle.total + OVERHEAD;
         self.bundles.push_back(bundle);
     }
-    /// Takes the first bundle.
+    /// Takes the first bundle; `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<WaitingBundle> {
         let bundle = self.bundles.pop_front()?;
         self.bytes -= bundle.total + OVERHEAD;
         Some(bundle)
     }
-    /// Withdraws a bundle; returns whether it was there.
+    /// Withdraws a bundle; returns whether the queue held it.
     pub fn cancel(&mut self, send: SendId) -> bool {
         let Some(at) = self.bundles.iter().position(|bundle| bundle.send == send) else { return false };
         if let Some(bundle) = self.bundles.remove(at) {
@@ -64,24 +64,24 @@ impl BundleQueue {
         self.bytes = 0;
         core::mem::take(&mut self.bundles)
     }
-    /// Bytes of all bundles, including [`OVERHEAD`].
+    /// Bytes of all bundles, and [`OVERHEAD`] for each.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Whether it is empty.
+    /// Whether the queue holds no bundle.
     pub fn is_empty(&self) -> bool {
         self.bundles.is_empty()
     }
 }
 
-/// The leaving bundle: bytes given and requested so far.
+/// Progress of the leaving bundle: bytes that the agent has given, and bytes requested from it.
 #[derive(Debug)]
 pub(crate) struct Filling {
     pub send: SendId,
     pub total: u64,
     pub given: u64,
     wanted: u64,
-    /// Growth over the stored bundle, bytes: requested ranges refer to the stored one.
+    /// Bytes that the age update added. Requested ranges refer to the stored bundle, which lacks them.
     grown: u64,
 }
 impl Filling {
@@ -89,11 +89,12 @@ impl Filling {
     pub const fn new(send: SendId, total: u64, given: u64, grown: u64) -> Self {
         Filling { send, total, given, wanted: given, grown }
     }
-    /// Whether these are the next missing bytes.
+    /// Whether a part of transmission `send` that begins at byte `from` of the stored bundle is the next one missing.
     pub fn lacks(&self, send: SendId, from: u64) -> bool {
         self.send == send && self.given == from.saturating_add(self.grown)
     }
-    /// Next range to request once `left` bytes have left: bundle, first byte, length.
+    /// Next range to request once `left` bytes have left: transmission, first byte, length. `None` if enough is
+    /// requested.
     pub fn want(&mut self, left: u64) -> Option<(SendId, u64, u64)> {
         if self.wanted >= self.total.min(left.saturating_add(AHEAD)) {
             return None;

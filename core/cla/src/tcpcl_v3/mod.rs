@@ -1,9 +1,9 @@
 //! TCP convergence layer, version 3 (RFC 7242): its messages, and the differences from version 4.
 //!
 //! In every other respect a session is one of [`TcpclV4`](crate::tcpcl_v4::TcpclV4): links, admission, deadlines and
-//! transfers are the same state machine, and [`Versions`](crate::tcpcl_v4::Versions) selects the version. The
-//! differences: both sides introduce themselves in the contact header, without TLS; transfers have no numbers, so
-//! answers are matched in the order sent; acknowledgments and refusals are used if both sides support them.
+//! transfers are the same state machine, and [`Versions`](crate::tcpcl_v4::Versions) selects the version. In version 3,
+//! both sides introduce themselves in the contact header, without TLS; transfers have no numbers, so answers are
+//! matched to transfers in the order sent; acknowledgments and refusals are used only if both sides support them.
 
 mod params;
 pub(crate) mod reading;
@@ -17,7 +17,8 @@ pub(crate) use wire::{VERSION, put_ack, put_length, put_refuse, put_segment};
 use crate::tcpcl_v4::wire::refuse_code;
 use farlink_base::Refusal;
 
-/// Result that the sender sees when its bundle is refused for this reason; REFUSE_BUNDLE has few codes.
+/// Result that the sender sees when its bundle is refused for this reason; `Ok` if it may treat the bundle as kept.
+/// REFUSE_BUNDLE has few codes, so reasons lose detail.
 ///
 /// # Errors
 ///

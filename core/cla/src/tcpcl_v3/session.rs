@@ -14,7 +14,7 @@ use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, S
 const fn flags(config: &Config) -> u8 {
     can::ACKS | can::REFUSALS | can::LENGTHS | if config.reactive > 0 { can::PARTS } else { 0 }
 }
-/// Reconnection delay for a value of 0 s: never (RFC 7242 6.1).
+/// Wait before reconnecting if the peer asks for 0 s, which means never (RFC 7242 6.1).
 const NEVER: Duration = Duration::from_secs(3650 * 86_400);
 
 /// Features negotiated by the contact headers (RFC 7242 4.2).
@@ -24,7 +24,7 @@ pub(crate) struct Terms {
     pub acks: bool,
     /// Whether bundles may be refused.
     pub refusals: bool,
-    /// Whether the peer asks for LENGTH messages.
+    /// Whether the peer asked for LENGTH messages.
     pub lengths: bool,
 }
 
@@ -32,19 +32,18 @@ pub(crate) struct Terms {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct V3State {
     pub terms: Terms,
-    /// Reason for ending the session; SHUTDOWN is sent once no transfer is in progress.
+    /// Reason for ending the session, once it shall end; SHUTDOWN is sent when no transfer is in progress.
     pub leaving: Option<u8>,
-    /// Time during which the peer does not want to be connected to.
+    /// Time during which the peer asked not to be connected to.
     pub rest: Duration,
-    /// Length announced for the peer's next bundle.
+    /// Length from a LENGTH message whose bundle has not begun.
     announced: Option<u64>,
     /// Number of bundles begun by the peer, which serves as transfer ID: version 3 has none.
     begun: u64,
 }
 
 impl TcpclSession {
-    /// Starts a session of version 3 with this side's contact header, sent without waiting for the peer's (RFC 7242
-    /// 4).
+    /// Starts a session of version 3: sends this side's contact header without waiting for the peer's (RFC 7242 4).
     // 7242-4-3, 7242-6.1-4
     pub(crate) fn begin_old(&mut self, config: &Config) {
         self.old = Some(V3State::default());
@@ -52,7 +51,7 @@ impl TcpclSession {
         wire::put_contact(&mut self.control, flags(config), config.keepalive_s(), &config.node_id);
     }
 
-    /// Reads the peer's contact header after its version.
+    /// Reads the peer's contact header from after its version.
     // 7242-4.1-1, 7242-4.1-2, 7242-4.2-2
     pub(crate) fn read_old_contact(
         &mut self,
@@ -68,7 +67,7 @@ impl TcpclSession {
             }
             Err(_) => return ReadStep::Wait,
         };
-        // A feature is in use only if both sides have it; LENGTH is the exception: the receiver alone asks for it.
+        // A feature is in use only if both sides have it, except LENGTH, which the receiver alone asks for.
         let both = |flag: u8| flags(config) & contact.flags & flag != 0;
         let terms = Terms {
             acks: both(can::ACKS),
@@ -80,13 +79,13 @@ impl TcpclSession {
         self.phase = SessionPhase::Init;
         let (segment_mru, transfer_mru) = (u64::MAX, u64::MAX);
         let keepalive_s = contact.keepalive;
-        // Without acknowledgments the length kept of a broken transfer is unknown (RFC 7242 5.3).
+        // Without acknowledgments this side cannot know how much of a broken transfer the peer kept (RFC 7242 5.3).
         let (node_id, critical, keeps_parts) = (contact.eid, false, both(can::ACKS) && both(can::PARTS));
         let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical, keeps_parts };
         ReadStep::Established(init)
     }
 
-    /// Reads the next message; `None` to go on reading.
+    /// Reads the next message; `None` if reading goes on.
     pub(crate) fn read_old_message(
         &mut self,
         now: Instant,
@@ -113,7 +112,8 @@ impl TcpclSession {
                 let old = self.old.as_mut()?;
                 let twice = old.announced.replace(total).is_some();
                 // 7242-4.2-3
-                // Repetition shows a second contact header: its first bytes parse as two LENGTH messages.
+                // Two LENGTH messages in a row are the start of a second contact header, whose first bytes parse as
+                // such.
                 if twice { self.is_lost(now, "a LENGTH without a bundle") } else { None }
             }
             V3Message::Ack(acked) => {
@@ -144,8 +144,8 @@ impl TcpclSession {
         }
     }
 
-    /// Ends the session after a fault: without transfer numbers both sides must count alike, so nothing that follows
-    /// can be trusted.
+    /// Ends the session after a fault. Both sides must count transfers alike, because these have no numbers, so nothing
+    /// that follows can be trusted.
     // 7242-6.1-5
     fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<ReadStep> {
         self.terminate(now, term::UNKNOWN);
@@ -167,7 +167,7 @@ impl TcpclSession {
         if let Err(Complaint { reason, .. }) = self.incoming.on_head(head, ending, out) {
             return self.is_lost(now, reason);
         }
-        // The peer would take silence for acceptance, so the session must end.
+        // A peer without refusals would take silence for acceptance, so the session must end.
         if self.incoming.is_refusing() && !refusals {
             self.terminate(now, term::BUSY);
             return Some(ReadStep::Over("a bundle to refuse, from a peer without refusals"));
@@ -198,8 +198,8 @@ impl TcpclSession {
         None
     }
 
-    /// Restricts a verdict to those that the peer can be sent. Without refusals, lack of room has no expression
-    /// (`None`), and any other rejection is acknowledged as if accepted.
+    /// Restricts a verdict to those that can be sent to the peer. If the peer does not support refusals, `None` for
+    /// lack of room, which cannot be expressed, and any other rejection is acknowledged as if accepted.
     pub(crate) fn sayable(&self, verdict: Result<(), u8>) -> Option<Result<(), u8>> {
         let silent = self.old.is_some_and(|old| !old.terms.refusals);
         match verdict {
@@ -208,11 +208,12 @@ impl TcpclSession {
             verdict => Some(verdict),
         }
     }
-    /// Whether the peer of version 3 acknowledges nothing, so that a bundle counts as sent when its host has it.
+    /// Whether the peer, of version 3, acknowledges nothing; a bundle then counts as sent when the peer's host has it.
     pub(crate) fn is_unacknowledged(&self) -> bool {
         self.old.is_some_and(|old| !old.terms.acks)
     }
-    /// Handles a confirmation that the peer's host has `bytes` of the stream.
+    /// Handles a confirmation that the peer's host has the first `bytes` bytes of the stream; of use only without
+    /// acknowledgments.
     pub(crate) fn on_confirmed(&mut self, now: Instant, bytes: u64, out: &mut impl Sink<Output>) {
         let Some(link) = self.link.filter(|_| self.is_unacknowledged()) else { return };
         for id in self.outgoing.on_confirmed(bytes) {
@@ -221,7 +222,7 @@ impl TcpclSession {
         }
         self.note_read();
     }
-    /// Queues SHUTDOWN if it is wanted and not sent yet. Nothing may follow it.
+    /// Queues SHUTDOWN if the session shall end and it was not queued yet. Nothing may follow it.
     // 7242-6.1-1, 7242-6.1-6
     pub(crate) fn put_goodbye(&mut self) {
         if let Some(reason) = self.old.and_then(|old| old.leaving).filter(|_| !self.term_sent) {
@@ -229,7 +230,7 @@ impl TcpclSession {
             wire::put_shutdown(&mut self.control, reason);
         }
     }
-    /// Whether this side, in version 3, has sent SHUTDOWN.
+    /// Whether this side has queued SHUTDOWN, after which it may send nothing (version 3).
     pub(crate) fn is_mute(&self) -> bool {
         self.old.is_some() && self.term_sent
     }

@@ -1,4 +1,4 @@
-//! Messages of version 3 (RFC 7242 4 and 5): parsed in place from a rope, written into a small vector.
+//! Messages of version 3 (RFC 7242 4 and 5): parsed in place from a rope, written into a vector.
 
 use crate::sdnv;
 use crate::tcpcl_v4::wire::{END, MAGIC, NoMessage, START, refuse, term};
@@ -8,18 +8,18 @@ use farlink_base::{PayloadReader, Refusal};
 
 /// Version number in the contact header.
 pub(crate) const VERSION: u8 = 3;
-/// Longest endpoint ID read or written, bytes; bounds the memory for a header.
+/// Longest endpoint ID read or written, bytes; bounds the memory for a contact header.
 const EID_MAX: u64 = 2048;
 
 /// Flags of the contact header (RFC 7242 4.1).
 pub(super) mod can {
-    /// Acknowledges segments.
+    /// The sender acknowledges segments.
     pub const ACKS: u8 = 1;
-    /// Keeps the acknowledged part of a broken transfer (RFC 7242 4.1: reactive fragmentation).
+    /// The sender keeps the acknowledged part of a broken transfer (RFC 7242 4.1: reactive fragmentation).
     pub const PARTS: u8 = 2;
-    /// Refuses bundles.
+    /// The sender may refuse bundles.
     pub const REFUSALS: u8 = 4;
-    /// Asks for LENGTH messages.
+    /// The sender asks for LENGTH messages.
     pub const LENGTHS: u8 = 8;
 }
 /// Message types: the upper half of a message's first byte.
@@ -31,14 +31,14 @@ mod kind {
     pub const SHUTDOWN: u8 = 5;
     pub const LENGTH: u8 = 6;
 }
-/// Flags of SHUTDOWN: a reason follows, and a reconnection delay.
+/// Flags of SHUTDOWN: a reason follows; a reconnection delay follows.
 const REASON: u8 = 2;
 const DELAY: u8 = 1;
 
 /// The complete KEEPALIVE message.
 pub(super) const KEEPALIVE: u8 = kind::KEEPALIVE << 4;
 
-/// REFUSE_BUNDLE code for a reason of version 4 (RFC 7242 5.4).
+/// REFUSE_BUNDLE code (RFC 7242 5.4) for a refusal code of version 4.
 pub(super) const fn refusal_code(code: u8) -> u8 {
     match code {
         refuse::COMPLETED => 1,
@@ -47,7 +47,8 @@ pub(super) const fn refusal_code(code: u8) -> u8 {
         _ => 0,
     }
 }
-/// Refusal for a REFUSE_BUNDLE code; `None` if the bundle shall be retransmitted.
+/// Refusal that a REFUSE_BUNDLE code means; `None` if the peer asks for retransmission. Unassigned codes count as lack
+/// of resources.
 pub(super) const fn refusal_of(code: u8) -> Option<Refusal> {
     match code {
         0 => Some(Refusal::NotAcceptable),
@@ -56,12 +57,12 @@ pub(super) const fn refusal_of(code: u8) -> Option<Refusal> {
         _ => Some(Refusal::NoResources),
     }
 }
-/// SHUTDOWN code for a reason of version 4 (RFC 7242 6.1); none for a regular end.
+/// SHUTDOWN code (RFC 7242 6.1) for a termination code of version 4; `None` for a regular end.
 const fn shutdown_code(code: u8) -> Option<u8> {
     match code {
         term::IDLE => Some(0),
         term::VERSION => Some(1),
-        // RFC 7242 6.1 demands a reason for a premature end, and of its three only "busy" fits these.
+        // RFC 7242 6.1 demands a reason for a premature end, and of its three codes only "busy" fits these.
         term::BUSY | term::CONTACT_FAILURE | term::EXHAUSTED => Some(2),
         _ => None,
     }
@@ -84,12 +85,12 @@ pub(super) enum V3Message {
         flags: u8,
         len: u64,
     },
-    /// Bytes acknowledged of the bundle whose turn it is.
+    /// Number of bytes acknowledged, of the first bundle that is not answered.
     Ack(u64),
-    /// Refusal of that bundle, with this code.
+    /// Refusal of the first bundle that is not answered, with this code.
     Refuse(u8),
     Keepalive,
-    /// Reason, and seconds during which not to reconnect; 0 for ever.
+    /// End of the session: reason, and seconds during which the peer wants no connection, 0 for ever.
     Shutdown {
         reason: Option<u8>,
         delay_s: Option<u64>,
@@ -119,7 +120,7 @@ fn put_sdnv(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// Reads a contact header after its version. On any error the caller restores the position.
+/// Reads a contact header from after its version. On an error the caller restores the reader's position.
 pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<ContactHeader, NoMessage> {
     let mut head = [0; 3];
     if !reader.read_exact(&mut head) {
@@ -139,7 +140,7 @@ pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<ContactHead
     let eid = String::from_utf8(eid).or(Err(NoMessage::Broken("an endpoint ID that is not UTF-8")))?;
     Ok(ContactHeader { flags: head[0], keepalive: u16::from_be_bytes([head[1], head[2]]), eid })
 }
-/// Reads the next message; of a segment only the head. On any error the caller restores the position.
+/// Reads the next message; of a segment, only the head. On an error the caller restores the reader's position.
 pub(super) fn read_message(reader: &mut PayloadReader<'_>) -> Result<V3Message, NoMessage> {
     let first = read_u8(reader)?;
     Ok(match first >> 4 {
@@ -179,11 +180,11 @@ pub(crate) fn put_ack(out: &mut Vec<u8>, acked: u64) {
     out.push(kind::ACK_SEGMENT << 4);
     put_sdnv(out, acked);
 }
-/// Appends a REFUSE_BUNDLE for a reason of version 4.
+/// Appends a REFUSE_BUNDLE for a refusal code of version 4.
 pub(crate) fn put_refuse(out: &mut Vec<u8>, code: u8) {
     out.push(kind::REFUSE_BUNDLE << 4 | refusal_code(code));
 }
-/// Appends a SHUTDOWN for a reason of version 4.
+/// Appends a SHUTDOWN for a termination code of version 4.
 // 7242-4-4, 7242-6.1-2, 7242-6.1-5
 pub(super) fn put_shutdown(out: &mut Vec<u8>, code: u8) {
     match shutdown_code(code) {

@@ -1,5 +1,5 @@
-//! Admission of incoming sessions: neighbours are identified by address, not by their claims; other peers leave room
-//! for them.
+//! Admission of incoming sessions. Neighbours are identified by address, not by the node IDs that they claim; other
+//! peers leave room for neighbours.
 
 use super::layer::TcpclV4;
 use super::peers::Unwelcome;
@@ -18,9 +18,9 @@ impl TcpclV4 {
         }
     }
 
-    /// Checks whether this session may serve the link it claims without proof of identity: it must come from an address
-    /// of the neighbour, and no live session from elsewhere may serve the link. A neighbour that moved waits until the
-    /// old session is dead.
+    /// Checks whether an incoming session may serve the link that its node ID claims, without proof of identity. It
+    /// must come from an address of the neighbour, unless that roams or no address is known, and no live session from
+    /// another address may serve the link: a neighbour that moved waits until the old session is dead.
     pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), Unwelcome> {
         let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link)) else { return Ok(()) };
         if !session.passive {
@@ -42,8 +42,9 @@ impl TcpclV4 {
         met.map(|link| link.by.sessions.len()).sum()
     }
 
-    /// Makes room for one more incoming session. At the limit the oldest session that has not introduced itself is
-    /// dropped, those at no neighbour's address first; returns false if all have introduced themselves.
+    /// Makes room for one more incoming session from address `from`; returns whether there is room. At the limit on
+    /// sessions, the oldest incoming one without a link is dropped, those from no neighbour's address first. If there
+    /// is none, each configured neighbour may still go beyond the limit.
     pub(super) fn make_room(&mut self, now: Instant, from: IpAddr, out: &mut impl Sink<Output>) -> bool {
         if self.sessions.len() < self.config.sessions as usize {
             return true;
@@ -53,7 +54,8 @@ impl TcpclV4 {
         let is_neighbour = |from: IpAddr| known.contains(&from);
         let silent = self.sessions.values().filter(|session| session.passive && session.link.is_none());
         let oldest = silent.min_by_key(|session| (session.from.is_some_and(is_neighbour), session.since));
-        // A neighbour of ours is not turned away for the sake of one that is silent at its own address.
+        // A session from a neighbour's address is dropped, too: it may come from a program there that never introduces
+        // itself.
         match oldest.map(|session| session.stream) {
             Some(stream) => {
                 self.abort(now, stream, out);

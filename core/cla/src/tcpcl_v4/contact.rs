@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use farlink_base::{EndpointId, Instant, PayloadReader};
 
 impl TcpclSession {
-    /// Handles an opened stream: the active side sends its header first (RFC 9174 4.1), in version 3 both sides at
-    /// once. `older`: the peer is expected to use version 3.
+    /// Handles an opened stream: in version 4 the active side sends its header first (RFC 9174 4.1), in version 3 both
+    /// sides send theirs at once. `older`: the peer is expected to use version 3.
     // 9174-4.1-4, 9174-4.2-1
     pub fn on_opened(&mut self, now: Instant, config: &Config, older: bool) {
         let active = self.phase == SessionPhase::Connecting;
@@ -24,7 +24,7 @@ impl TcpclSession {
         }
     }
 
-    /// Reads the contact header (RFC 9174 4.2); `None` to go on reading.
+    /// Reads the contact header (RFC 9174 4.2); `None` if reading goes on.
     // 9174-4.1-5, 9174-4.2-3, 9174-6.1-11
     pub fn read_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Option<ReadStep> {
         let before = reader.clone();
@@ -36,7 +36,7 @@ impl TcpclSession {
         let magic = have.min(4);
         // 9174-4.3-1, 9174-6.1-12, 7242-4.2-1
         if header[..magic] != wire::MAGIC[..magic] {
-            // RFC 9174 4.3: SESS_TERM is not sent to a peer of another protocol.
+            // SESS_TERM is not sent to a peer that speaks another protocol (RFC 9174 4.3).
             self.control.clear();
             return Some(ReadStep::Over("the contact header does not begin with `dtn!`"));
         }
@@ -45,7 +45,7 @@ impl TcpclSession {
             return Some(ReadStep::Wait);
         }
         let version = header[4];
-        // The passive side adapts to the version of the active one.
+        // The passive side adapts to the active side's version.
         if self.passive && self.old.is_none() && version == tcpcl_v3::VERSION && config.adapts() {
             self.begin_old(config);
         }
@@ -82,7 +82,7 @@ impl TcpclSession {
                 wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
                 self.terminate(now, term::VERSION);
             }
-            // RFC 7242 4.2 would treat a higher version as its own, but the header of version 4 has another layout.
+            // RFC 7242 4.2 would have this side go on in its own version, but a header of version 4 has another layout.
             (true, true) => self.terminate(now, term::VERSION),
             (false, _) if config.adapts() && [tcpcl_v3::VERSION, wire::VERSION].contains(&version) => {
                 return ReadStep::OtherVersion;
@@ -98,7 +98,7 @@ impl TcpclSession {
         }
     }
 
-    /// Negotiates TLS: it is used if both sides support it (RFC 9174 4.3).
+    /// Decides on TLS by both sides' policies (RFC 9174 4.3).
     // 9174-4.3-5
     fn agree_on_tls(&mut self, now: Instant, peer_can: bool, config: &Config) -> Option<ReadStep> {
         match (config.tls, peer_can) {
@@ -111,19 +111,21 @@ impl TcpclSession {
         }
         None
     }
-    /// Rejects plaintext where the handshake must begin: only an attacker in between sends it.
+    /// Rejects plaintext where the TLS handshake must begin; only an attacker on the path would send it.
     pub fn refuse_plain_bytes(&mut self) -> ReadStep {
         self.control.clear();
         ReadStep::Over("bytes in the clear where TLS begins")
     }
-    /// Whether the driver should start TLS now; true once.
+    /// Whether the driver must start TLS now; true only once.
     // 9174-4.4.3-1
     pub fn begins_tls(&mut self) -> bool {
         let begins = self.phase == SessionPhase::Securing && !self.tls_asked && self.is_written();
         self.tls_asked |= begins;
         begins
     }
-    /// Handles a secured stream: both sides introduce themselves now (RFC 9174 4.4).
+    /// Handles a secured stream; `proven`: node IDs of the peer's certificate. Both sides introduce themselves now (RFC
+    /// 9174
+    /// 4.4).
     // 9174-4.4.3-10
     pub fn on_secured(&mut self, proven: Vec<String>, config: &Config) {
         if self.phase == SessionPhase::Securing && self.tls_asked {
@@ -142,9 +144,9 @@ impl TcpclSession {
         self.phase = SessionPhase::Init;
     }
 
-    /// Compares the claimed node ID with the peer's certificate (RFC 9174 4.4.4.3); returns false if they contradict. A
-    /// certificate without node IDs, or a session without TLS, proves nothing; a peer without a claim gets the
-    /// identity it proves.
+    /// Compares the claimed node ID with the peer's certificate (RFC 9174 4.4.4.3), and records the node ID that it
+    /// proves; returns false if they contradict. A certificate without node IDs, or a session without TLS, proves
+    /// nothing. A peer that claims no node ID gets the first one of its certificate.
     // 9174-4.4.4.3-1, 9174-4.6-3, 7242-7-1
     pub fn authenticate(&mut self, claimed: &str) -> bool {
         let found = self.certified.iter().find(|id| claimed.is_empty() || same_node(id, claimed));
@@ -153,8 +155,8 @@ impl TcpclSession {
     }
 }
 
-/// Whether two node IDs name the same node: by value (RFC 9758: an ipn number has two texts), or by text, because
-/// some peers omit the final slash of a dtn node ID.
+/// Whether two node IDs name the same node. They are compared by value, because an ipn number can be written in two
+/// ways (RFC 9758), and by text without final slashes, because some peers omit that of a dtn node ID.
 // 9174-4.4.1-2
 pub fn same_node(a: &str, b: &str) -> bool {
     let parse = |id: &str| id.parse::<EndpointId>().ok();

@@ -11,13 +11,13 @@ pub enum SessionDue {
     /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
     Keepalive,
-    /// Terminate in order: no transfer for the idle time.
+    /// Terminate in order, because the idle time passed without a transfer.
     Idle,
-    /// Close: the peer is silent, or did not introduce itself or end the session in time.
+    /// Close the stream: the peer is silent or makes no progress, or did not open or end the session in time.
     Dead,
 }
 
-/// Latest progress of the peer in each thing it owes; progress in one does not excuse another.
+/// Latest progress of the peer with each thing that it owes; progress with one does not excuse another.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerProgress {
     /// Sending the rest of a transfer.
@@ -28,15 +28,15 @@ pub struct PeerProgress {
     pub reading: Instant,
 }
 impl PeerProgress {
-    /// Starts with all at `now`.
+    /// Starts with all progress at `now`.
     pub const fn at(now: Instant) -> Self {
         PeerProgress { data: now, answers: now, reading: now }
     }
 }
 
 impl TcpclSession {
-    /// Obligations of the peer: whether each is open, and its latest progress. While reading is paused, only its own
-    /// reading counts.
+    /// Obligations of the peer, in the order of [`PeerProgress`]: whether each is open, and its latest progress. While
+    /// this side does not read, only the peer's reading counts.
     fn debts(&self) -> [(bool, Instant); 3] {
         let heard = !self.paused;
         let PeerProgress { data, answers, reading } = self.progress;
@@ -46,13 +46,13 @@ impl TcpclSession {
             (self.unread() > 0, reading),
         ]
     }
-    /// Restarts the timer of each obligation that is not open.
+    /// Restarts the timers of the obligations that are not open.
     pub fn note_debts(&mut self, now: Instant) {
         let [data, answers, reading] = self.debts().map(|(owed, since)| if owed { since } else { now });
         self.progress = PeerProgress { data, answers, reading };
     }
 
-    /// Next action due. `sends` and `hears`: whether the link carries bytes out and in.
+    /// Next action due. `sends` and `hears`: whether the link carries bytes out, and in.
     pub fn due(&self, now: Instant, config: &Config, sends: bool, hears: bool) -> SessionDue {
         let mut deadlines = Deadlines::at(now);
         let mut at = |deadline: Instant| deadlines.passed(deadline);
@@ -81,8 +81,8 @@ impl TcpclSession {
                 if stuck.is_some_and(|since| at(since + config.progress)) {
                     return SessionDue::Dead;
                 }
-                // Input keeps an ending session alive while transfers are in progress; an unanswered SESS_TERM does
-                // not last longer for it.
+                // In an ending session, any input counts while transfers are in progress; without transfers, keepalives
+                // do not delay the end.
                 let heard = if self.has_unfinished() { self.last_received } else { self.last_used };
                 let lingers = self.last_used.max(heard) + config.contact_timeout;
                 if self.is_ending() && at(lingers) {

@@ -1,6 +1,6 @@
-//! Receiver of transfers in one session (RFC 9174 5.2): offers them while they arrive and acknowledges them in order.
-//! The final acknowledgment of a transfer waits for its verdict, and every later acknowledgment waits behind it,
-//! because peers match acknowledgments in the order they sent segments.
+//! Receiver of the transfers of one session (RFC 9174 5.2): offers bundles while they arrive, and answers in order. The
+//! final acknowledgment of a transfer waits for the agent's verdict, and every later acknowledgment waits behind it,
+//! because peers match acknowledgments to segments in the order sent.
 
 use super::used::UsedIds;
 use super::wire::{END, START, SegmentHead, put_ack, put_refuse, refuse};
@@ -10,25 +10,25 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{LinkId, Payload, Sink};
 
-/// Transfers without a verdict beyond which reading stops.
+/// Most transfers without a verdict before reading stops.
 const MAX_UNDECIDED: usize = 1024;
-/// Pending acknowledgments beyond which reading stops: segments may be empty, so their bytes are no bound.
+/// Most pending acknowledgments before reading stops. A bound on bytes would not do, because segments may be empty.
 const MAX_ACKS: usize = 1 << 16;
 
-/// One transfer, until its last answer is sent.
+/// One incoming transfer, until its last answer is sent.
 #[derive(Debug)]
 struct IncomingTransfer {
     id: u64,
     /// Ticket of its offer; tickets in the queue are consecutive.
     ticket: Ticket,
     received: u64,
-    /// Bytes that are kept even if the transfer breaks.
+    /// Bytes that this node keeps even if the transfer breaks.
     kept: u64,
     total: Option<u64>,
     /// Pending acknowledgments: flags of the segment, bytes received up to its end.
     acks: VecDeque<(u8, u64)>,
     complete: bool,
-    /// Verdict: accepted, or refused with this code.
+    /// Verdict: accepted, or refused with this code; `None` if it is pending.
     verdict: Option<Result<(), u8>>,
 }
 
@@ -47,18 +47,18 @@ enum Of {
     /// No known transfer.
     Nothing,
 }
-/// A refused transfer, with the reason sent.
+/// A refused transfer, and the code of the refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RefusedTransfer {
     id: u64,
     code: u8,
 }
 
-/// Fault of a segment. Its data is still read.
+/// Fault of a segment; its data is still read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Complaint {
     pub reason: &'static str,
-    /// Whether the session must end.
+    /// Whether the session must end; otherwise the segment is rejected.
     pub fatal: bool,
 }
 const fn unexpected(reason: &'static str) -> Complaint {
@@ -68,15 +68,15 @@ const fn unexpected(reason: &'static str) -> Complaint {
 /// Receiving half of a session.
 #[derive(Debug)]
 pub struct IncomingTransfers {
-    /// Oldest first; only the last can be incomplete.
+    /// Transfers not fully answered, oldest first; only the last can be incomplete.
     transfers: VecDeque<IncomingTransfer>,
     segment: Option<PartialSegment>,
-    /// Refused transfer of which further segments may arrive.
+    /// Refused transfer whose further segments may still arrive.
     discarding: Option<RefusedTransfer>,
-    /// Refusals to repeat, one for each later segment of a refused transfer.
+    /// Refusals to repeat: one for each segment of a refused transfer that arrived after its refusal.
     again: Vec<RefusedTransfer>,
     undecided_bytes: u64,
-    /// Pending acknowledgments of all transfers.
+    /// Number of pending acknowledgments of all transfers.
     acks: usize,
     /// Whether the peer has closed its half of the stream.
     ended: bool,
@@ -84,11 +84,11 @@ pub struct IncomingTransfers {
     held: bool,
     /// Whether the peer learns the verdicts on its transfers.
     reliable: bool,
-    /// Fewest bytes worth keeping of a broken transfer, if the peer relies on acknowledged bytes; 0 if it does not.
+    /// Fewest bytes of a broken transfer that are kept, if the peer relies on acknowledged bytes; 0 if it does not.
     parts: u64,
     segment_mru: u64,
     transfer_mru: u64,
-    /// Session number: the upper half of its tickets.
+    /// Number of the session, which is the upper half of its tickets.
     session: u32,
     next_ticket: u32,
     used: UsedIds,
@@ -115,7 +115,7 @@ impl IncomingTransfers {
             transfer_mru,
         }
     }
-    /// Lifts the limit on segments: version 3 cannot announce one.
+    /// Lifts the limit on the length of segments, which a receiver of version 3 cannot announce.
     pub fn without_segment_limit(&mut self) {
         self.segment_mru = u64::MAX;
     }
@@ -123,11 +123,12 @@ impl IncomingTransfers {
     pub fn set_reliable(&mut self, reliable: bool) {
         self.reliable = reliable;
     }
-    /// Makes acknowledgments promise that the bytes survive a broken transfer, from `least` bytes on; 0: no promise.
+    /// Makes each acknowledgment a promise that its bytes survive a broken transfer of at least `least` bytes; 0: no
+    /// promise.
     pub fn keep_parts(&mut self, least: u64) {
         self.parts = least;
     }
-    /// Records how many bytes of a transfer are kept; returns whether that allows an acknowledgment.
+    /// Records how many bytes of a transfer are kept; returns whether an acknowledgment may leave now.
     pub fn on_kept(&mut self, ticket: Ticket, bytes: u64) -> bool {
         let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.kept = transfer.kept.max(bytes);
@@ -137,11 +138,11 @@ impl IncomingTransfers {
         let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
         self.transfers.get_mut((ticket.0 as u32).wrapping_sub(first) as usize)
     }
-    /// Whether the arriving transfer was refused.
+    /// Whether the arriving transfer was refused; its rest is still to come.
     pub fn is_refusing(&self) -> bool {
         self.transfers.back().is_some_and(|transfer| !transfer.complete && matches!(transfer.verdict, Some(Err(_))))
     }
-    /// Outstanding data of the current segment, bytes.
+    /// Bytes of the current segment that are still to come; `None` between segments.
     pub fn data_left(&self) -> Option<u64> {
         self.segment.as_ref().map(|segment| segment.left)
     }
@@ -149,20 +150,21 @@ impl IncomingTransfers {
     pub fn is_arriving(&self) -> bool {
         self.segment.is_some() || self.transfers.back().is_some_and(|transfer| !transfer.complete)
     }
-    /// Whether every transfer is answered. A refused one may have segments still to come.
+    /// Whether every transfer that began is answered. Further segments of a refused transfer may still come.
     pub fn is_idle(&self) -> bool {
         self.transfers.is_empty() && self.segment.is_none() && self.again.is_empty()
     }
-    /// Whether reading must pause because too much awaits verdicts; once paused it resumes at half of each bound.
+    /// Whether reading must pause, because the agent asked for it or too much awaits verdicts. `was_full`: reading is
+    /// paused, and resumes only at half of each bound.
     pub fn is_full(&self, window_bytes: u64, was_full: bool) -> bool {
         let half = u32::from(was_full);
         self.held || self.undecided_bytes > window_bytes >> half || self.is_beyond(half)
     }
-    /// Whether answers exceed their bounds although the input is short: then even received bytes are not parsed.
+    /// Whether so many answers are pending that not even received bytes may be parsed.
     pub fn is_crowded(&self) -> bool {
         !self.ended && self.is_beyond(0)
     }
-    /// Marks the end of input: everything received before is still parsed.
+    /// Marks the end of input, so that everything received before is parsed regardless of the bounds.
     pub fn end(&mut self) {
         self.ended = true;
     }
@@ -170,16 +172,16 @@ impl IncomingTransfers {
         self.transfers.len() > MAX_UNDECIDED >> half || self.acks > MAX_ACKS >> half
     }
 
-    /// Pauses or resumes the arriving transfer; returns whether that changed anything.
+    /// Pauses or resumes the transfer that arrives under this ticket; other tickets are ignored. Returns whether that
+    /// changed anything.
     pub fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
         let arriving = |transfer: &&IncomingTransfer| {
             transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none()
         };
-        let held = held && self.transfers.back().filter(arriving).is_some();
-        core::mem::replace(&mut self.held, held) != held
+        self.transfers.back().filter(arriving).is_some() && core::mem::replace(&mut self.held, held) != held
     }
 
-    /// Handles the head of a segment; `ending` refuses new transfers.
+    /// Handles the head of a segment. `ending`: the session is ending, so new transfers are refused.
     pub fn on_head(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         if head.len > self.segment_mru {
             return Err(Complaint { reason: "a segment longer than this node accepts", fatal: true });
@@ -196,6 +198,8 @@ impl IncomingTransfers {
             let refusal = transfer.judge(head, self.transfer_mru);
             if let Some(code) = refusal {
                 transfer.verdict = Some(Err(code));
+                // The agent answers no hold of an aborted offer.
+                self.held = false;
                 if transfer.received > 0 {
                     out.push(Output::OfferAborted { ticket: transfer.ticket });
                 }
@@ -208,8 +212,8 @@ impl IncomingTransfers {
     // 9174-5.2.2-7, 9174-5.2.5-4, 9174-6.1-6, 9174-6.1-7
     fn begin(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         let mut result = Ok(());
-        // RFC 9174 5.2: a transfer that is not refused ends before the next begins. The part received is not a
-        // bundle.
+        // RFC 9174 5.2: a transfer ends before the next begins, unless it is refused. The part received of one that did
+        // not end is no bundle.
         if let Some(last) = self.transfers.back_mut().filter(|transfer| !transfer.complete) {
             if !matches!(last.verdict, Some(Err(_))) {
                 result = Err(unexpected("a transfer that begins before the last one ended"));
@@ -247,7 +251,7 @@ impl IncomingTransfers {
         result
     }
 
-    /// Handles data of the current segment, at most [`IncomingTransfers::data_left`] bytes.
+    /// Handles data of the current segment: at most [`IncomingTransfers::data_left`] bytes.
     // 9174-5.2.3-3, 7242-5.3-1, 7242-5.3-2
     pub fn on_data(&mut self, part: Payload, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(segment) = &mut self.segment else { return };
@@ -256,7 +260,7 @@ impl IncomingTransfers {
         let (flags, of) = (segment.flags, segment.of);
         if ended {
             self.segment = None;
-            // RFC 9174 5.2.4: segments that crossed the refusal are refused, too.
+            // RFC 9174 5.2.4: segments that arrive after the refusal are refused, too.
             // 9174-5.2.4-6
             if let Of::Refused(refused) = of {
                 self.again.push(refused);
@@ -293,7 +297,7 @@ impl IncomingTransfers {
         }
     }
 
-    /// Records the agent's verdict; returns whether the transfer was waiting for it.
+    /// Records the agent's verdict; returns false if the transfer is unknown or already has one.
     pub fn on_verdict(&mut self, ticket: Ticket, verdict: Result<(), u8>) -> bool {
         let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.verdict = Some(verdict);
@@ -306,8 +310,8 @@ impl IncomingTransfers {
         true
     }
 
-    /// Appends all answers that may leave now, in version 3 if its terms are given. There each bundle is refused only
-    /// once: a peer would apply a second refusal to its next bundle.
+    /// Appends all answers that may leave now. `old`: the terms of a session of version 3, in which each bundle is
+    /// refused only once, because a peer would apply a second refusal to its next bundle.
     // 9174-5.2.3-3, 9174-5.2.4-1, 9174-5.2.4-3, 7242-5.3-1, 7242-5.4-1
     pub fn put_answers(&mut self, old: Option<Terms>, out: &mut Vec<u8>) {
         let parts = self.parts > 0;
@@ -320,7 +324,7 @@ impl IncomingTransfers {
                     Some(terms) if terms.refusals => tcpcl_v3::put_refuse(out, code),
                     Some(_) => {}
                 }
-                // The peer may have sent more of it before it reads the refusal.
+                // The peer may have sent more segments before it reads the refusal.
                 let refused = RefusedTransfer { id: transfer.id, code };
                 self.discarding = (!transfer.complete).then_some(refused).or(self.discarding);
                 self.acks -= transfer.acks.len();
@@ -350,13 +354,13 @@ impl IncomingTransfers {
     pub fn number(&self) -> u32 {
         self.session
     }
-    /// Forgets all transfers when the session has ended: verdicts come too late.
+    /// Forgets all transfers, because the session has ended and verdicts come too late.
     pub fn forget(&mut self) {
         self.transfers.clear();
         self.forget_unfinished();
         (self.undecided_bytes, self.acks) = (0, 0);
     }
-    /// Forgets the incomplete transfer, whose rest will not arrive.
+    /// Forgets the incomplete transfer, because its rest will not arrive.
     pub fn forget_unfinished(&mut self) {
         if let Some(unfinished) = self.transfers.pop_back_if(|transfer| !transfer.complete) {
             self.acks -= unfinished.acks.len();
@@ -365,7 +369,8 @@ impl IncomingTransfers {
         self.discarding = None;
         self.held = false;
     }
-    /// Ticket of the incomplete transfer's offer, which must be aborted when the session ends.
+    /// Ticket of the incomplete transfer that was offered and not decided; its offer must be aborted when the session
+    /// ends.
     pub fn unfinished_offer(&self) -> Option<Ticket> {
         let last = self.transfers.back()?;
         let offered = !last.complete && last.verdict.is_none() && last.received > 0;
@@ -373,13 +378,13 @@ impl IncomingTransfers {
     }
 }
 
-/// Session number of a ticket: its upper half.
+/// Session number of a ticket, which is its upper half.
 pub fn session_of(ticket: Ticket) -> u32 {
     (ticket.0 >> 32) as u32
 }
 
 impl IncomingTransfer {
-    /// Refusal code for a transfer, given the head of a segment.
+    /// Code with which a transfer is refused because of the head of its next segment; `None` if the head is acceptable.
     // 9174-5.2.5.1-2, 9174-5.2.5.1-4, 9174-5.2.5.1-5
     fn judge(&self, head: SegmentHead, transfer_mru: u64) -> Option<u8> {
         let end = self.received.saturating_add(head.len);
@@ -536,5 +541,28 @@ mod tests {
             assert!(!incoming.is_full(2500, true));
             assert!(!incoming.hold(Ticket(0), true) || release == 0);
         }
+    }
+
+    #[test]
+    fn late_resume_of_earlier_transfer_is_ignored() {
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
+        feed(&mut incoming, head(START | END, 0, 10), &mut Vec::new()).unwrap();
+        feed(&mut incoming, head(START, 1, 10), &mut Vec::new()).unwrap();
+        assert!(incoming.hold(Ticket(1), true));
+        for held in [false, true] {
+            assert!(!incoming.hold(Ticket(0), held) && incoming.is_full(2500, true));
+        }
+        assert!(incoming.hold(Ticket(1), false) && !incoming.is_full(2500, true));
+    }
+
+    #[test]
+    fn held_transfer_refused_here_resumes_reading() {
+        let mut incoming = IncomingTransfers::new(0, 1000, 15);
+        feed(&mut incoming, head(START, 0, 10), &mut Vec::new()).unwrap();
+        assert!(incoming.hold(Ticket(0), true));
+        let mut out = Vec::new();
+        feed(&mut incoming, head(0, 0, 10), &mut out).unwrap();
+        assert!(matches!(out[..], [Output::OfferAborted { ticket: Ticket(0) }]), "longer than this node accepts");
+        assert!(!incoming.is_full(2500, true));
     }
 }

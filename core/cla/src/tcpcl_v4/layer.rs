@@ -32,7 +32,7 @@ pub(super) enum SessionTimer {
 pub struct Usage {
     /// Links, configured and dynamic.
     pub links: usize,
-    /// Sessions, from the request to connect until the stream has ended.
+    /// Sessions, counted from the request to connect until the stream has ended.
     pub sessions: usize,
     /// Armed timers.
     pub timers: usize,
@@ -44,7 +44,7 @@ pub struct Usage {
 pub struct TcpclV4 {
     pub(super) config: Config,
     pub(super) links: LinkTable<LinkParams, Serving>,
-    /// Boxed: a node of the tree has room for eleven entries, and most nodes have few sessions.
+    /// Boxed, because a node of the tree has room for eleven entries, and most TCPCL entities have few sessions.
     pub(super) sessions: BTreeMap<StreamId, Box<TcpclSession>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
@@ -56,7 +56,7 @@ pub struct TcpclV4 {
 }
 
 impl TcpclV4 {
-    /// Creates an entity with these neighbours. Links start down.
+    /// Creates an entity with links to these neighbours; the links start down.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
         let links = spans.into_iter().map(|span| (span.link, Box::new(TcpclLink::configured(span)))).collect();
         TcpclV4 {
@@ -79,20 +79,24 @@ impl TcpclV4 {
     }
 
     fn open_session(&mut self, now: Instant, stream: StreamId, link: Option<LinkId>) {
+        // Numbers wrap around, so the next one may still be in use.
+        while self.numbers.contains_key(&self.next_session) {
+            self.next_session = self.next_session.wrapping_add(1);
+        }
         let number = self.next_session;
-        self.next_session = self.next_session.wrapping_add(1);
+        self.next_session = number.wrapping_add(1);
         self.numbers.insert(number, stream);
         self.sessions.insert(stream, Box::new(TcpclSession::new(now, number, stream, link, &self.config)));
     }
 
-    /// Connects to a link's peer if a session is wanted.
+    /// Connects to a link's peer, if the link needs a session.
     // 9174-4.1-1
     fn connect(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if self.shutdown || !link.wants_session() {
             return;
         }
-        // Numbers wrap around, so one may still be in use.
+        // Numbers wrap around, so the next one may still be in use.
         let stream = loop {
             let stream = StreamId(stream_base(self.config.layer) | u64::from(self.next_stream));
             self.next_stream = self.next_stream.wrapping_add(1);
@@ -124,7 +128,7 @@ impl TcpclV4 {
         self.settle(now, stream, out);
     }
 
-    /// Parses a session's input, writes its output, and handles the consequences.
+    /// Parses a session's input, acts on each result, and writes the session's output.
     fn settle(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         while let Some(session) = self.sessions.get_mut(&stream) {
             match session.read(now, &self.config, out) {
@@ -162,8 +166,8 @@ impl TcpclV4 {
         self.flush(now, stream, out);
     }
 
-    /// Makes the link's next session use the other version, if both are in use: the peer rejected this one, or did
-    /// not answer (RFC 9174 4.3).
+    /// If both versions are in use, makes the next session of the link use the other one, because the peer rejected
+    /// this one or did not answer (RFC 9174 4.3).
     fn try_other_version(&mut self, stream: StreamId) {
         let session = self.sessions.get(&stream).filter(|session| !session.passive && self.config.adapts());
         let link = session.and_then(|session| session.link).and_then(|id| self.links.get_mut(&id));
@@ -172,7 +176,7 @@ impl TcpclV4 {
         }
     }
 
-    /// Rejects a peer that has introduced itself.
+    /// Rejects a peer that has introduced itself: terminates the session with a code and reports the reason.
     fn refuse(&mut self, now: Instant, stream: StreamId, (code, reason): Unwelcome, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         session.terminate(now, code);
@@ -180,7 +184,8 @@ impl TcpclV4 {
         self.fail(now, stream, Event::SessionRefused { link, reason }, out);
     }
 
-    /// Ends a session: written bytes may leave, all else returns to the agent.
+    /// Ends a session and reports the reason. Written bytes may still leave; bundles not acknowledged return to the
+    /// agent.
     fn fail(&mut self, now: Instant, stream: StreamId, why: Event, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if out.wants(EventClass::Link) {
@@ -236,7 +241,7 @@ impl TcpclV4 {
         self.connect_later(now, link_id, rest);
     }
 
-    /// Reconnects after the backoff, and not before `rest`.
+    /// Arms the timer for reconnecting, after the backoff but not before `rest` has passed.
     // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     fn connect_later(&mut self, now: Instant, link_id: LinkId, rest: Duration) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
@@ -263,7 +268,7 @@ impl TcpclV4 {
             self.detach(now, stream, out);
             self.flush(now, stream, out);
         } else {
-            // Bytes that the driver still holds may leave.
+            // Close in order, so that bytes which the driver still holds can leave.
             let abort =
                 !matches!(session.phase, SessionPhase::Established | SessionPhase::Answering | SessionPhase::Closing);
             out.push(Output::Socket(socket::Output::Close { stream, abort }));
@@ -271,7 +276,7 @@ impl TcpclV4 {
         }
     }
 
-    /// Forgets a session whose stream has ended.
+    /// Removes a session whose stream has ended from all tables.
     pub(super) fn remove(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         self.detach(now, stream, out);
         if let Some(session) = self.sessions.remove(&stream) {
@@ -281,7 +286,7 @@ impl TcpclV4 {
             }
         }
     }
-    /// Terminates a session without waiting for the peer; written bytes may leave.
+    /// Terminates a session without waiting for the peer's reply; written bytes may still leave.
     pub(super) fn leave(&mut self, now: Instant, stream: StreamId, code: u8, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         session.terminate(now, code);
@@ -320,7 +325,7 @@ impl TcpclV4 {
             } else {
                 Output::Socket(socket::Output::Resume { stream })
             });
-            // While reading was paused, silence of the peer could not be observed.
+            // Silence of the peer is not observed while reading is paused.
             session.on_received(now);
         }
         let at = match session.due(now, &self.config, sends, hears) {
@@ -343,7 +348,7 @@ impl TcpclV4 {
         }
     }
 
-    /// Returns the waiting bundles of an ending session, which begins no more transfers.
+    /// Returns the waiting bundles of an ending session to the agent, because it begins no more transfers.
     fn give_back(&mut self, link_id: LinkId, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if !session.is_ending() || session.outgoing.waiting_bytes() == 0 {
@@ -358,8 +363,8 @@ impl TcpclV4 {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let session = link.primary().and_then(|stream| self.sessions.get(&stream));
         let room = session.is_some_and(|session| {
-            // The queue is small, so that the agent decides which bundle leaves next. The gap between the two bounds
-            // keeps readiness from alternating with every bundle.
+            // The queue is small, so that the agent decides late which bundle leaves next. The gap between the two
+            // bounds keeps readiness from alternating with every bundle.
             let (queue, window) = (link.config.segment_bytes.max(1 << 16) * 2, link.config.window_bytes);
             let (queue, window) = if link.ready { (queue, window) } else { (queue / 2, window - window / 8) };
             let outgoing = &session.outgoing;
@@ -368,8 +373,9 @@ impl TcpclV4 {
         link.say_ready(room && !self.shutdown, out);
     }
 
-    /// Like [`ConvergenceLayer::handle`], but output may wait for [`TcpclV4::write`] of the returned stream, so that
-    /// many small bundles share one write.
+    /// Takes one input like [`ConvergenceLayer::handle`], but may leave output to a later [`TcpclV4::write`] of the
+    /// returned stream, so that many small bundles share one write. `None`: no write is needed, or it was requested
+    /// before.
     pub fn handle_soon(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let stream = match input {
             Input::Send { link, id, total, part, leaving, .. } => {
@@ -384,7 +390,7 @@ impl TcpclV4 {
         let session = self.sessions.get_mut(&stream)?;
         (!core::mem::replace(&mut session.is_to_write, true)).then_some(stream)
     }
-    /// Writes postponed output.
+    /// Writes output that [`TcpclV4::handle_soon`] postponed.
     pub fn write(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         if let Some(session) = self.sessions.get_mut(&stream) {
             session.is_to_write = false;
@@ -397,7 +403,7 @@ impl TcpclV4 {
             self.flush(now, stream, out);
         }
     }
-    /// Queues a bundle; returns the stream to write to.
+    /// Queues a bundle; returns the stream to write to, or `None` if it was reported as failed.
     fn take_send(&mut self, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let id = bundle.send;
         let primary = self.links.get(&link).and_then(|link| link.primary());
@@ -432,8 +438,8 @@ impl TcpclV4 {
         }
     }
 
-    /// Handles a read failure of a bundle. A sender cannot refuse (RFC 9174 5.2.4 is the receiver's): once the
-    /// transfer has begun, only ending the session shows the peer that it is incomplete.
+    /// Handles a bundle that cannot be read. A sender cannot refuse (RFC 9174 5.2.4 is for the receiver), so once the
+    /// transfer has begun, only the end of the session shows the peer that it is incomplete.
     fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         self.on_cancel(link, id, out);
         let Some(found) = self.links.get(&link) else { return };
@@ -456,8 +462,8 @@ impl TcpclV4 {
         }
     }
 
-    /// Withdraws a bundle that has not begun. A transfer in progress goes on: RFC 9174 gives its sender no message to
-    /// abort it, and the next may not begin before its end (5.2.2).
+    /// Withdraws a bundle that has not begun to leave. A transfer in progress goes on: RFC 9174 gives a sender no
+    /// message to abort it, and the next may not begin before its end (5.2.2).
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found
@@ -476,7 +482,7 @@ impl TcpclV4 {
             self.flush(now, stream, out);
         }
     }
-    /// Handles a verdict of the agent; returns the stream to write to.
+    /// Handles a verdict of the agent; returns the stream to write to, or `None` if nothing is left to do.
     fn on_verdict(
         &mut self,
         now: Instant,
@@ -491,10 +497,10 @@ impl TcpclV4 {
             return None;
         }
         match told {
-            // Input that was left unparsed for lack of room for answers may be parsed now.
+            // Input may wait unparsed, because too many answers were pending; now there may be room for more.
             Some(_) if crowded => self.settle(now, stream, out),
             Some(_) => return Some(stream),
-            // The peer sends the bundle again in a new session, when there may be room.
+            // The peer must send the bundle again in a new session, when there may be room.
             None => self.leave(now, stream, term::BUSY, out),
         }
         None
@@ -513,7 +519,8 @@ impl TcpclV4 {
         self.connect(now, link_id, out);
     }
 
-    /// Handles a long link outage: transfers in progress are given up.
+    /// Handles a link outage longer than [`super::PARK`]: sessions with transfers in progress, or not established, are
+    /// dropped.
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
@@ -535,13 +542,13 @@ impl TcpclV4 {
             SessionDue::Later(_) => {}
             SessionDue::Keepalive => session.put_keepalive(),
             SessionDue::Idle => session.terminate(now, term::IDLE),
-            // RFC 9174 5.1.1. A session that was terminated before is dropped.
+            // RFC 9174 5.1.1 asks for a termination; a session that was terminated before is dropped.
             // 9174-5.1.1-2
             SessionDue::Dead if session.phase == SessionPhase::Established && !session.term_sent => {
                 return self.leave(now, stream, term::IDLE, out);
             }
             SessionDue::Dead => {
-                // The peer may wait for the rest of a longer header, that of the other version.
+                // The peer may wait for the rest of a contact header, because that of the other version is longer.
                 if session.phase == SessionPhase::Contact {
                     self.try_other_version(stream);
                 }
@@ -646,5 +653,23 @@ impl ConvergenceLayer for TcpclV4 {
     }
     fn next_timeout(&self) -> Option<Instant> {
         self.timers.next_deadline()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_number_in_use_is_skipped() {
+        let mut layer = TcpclV4::new(Config::default(), Vec::new());
+        for stream in 0..3 {
+            layer.open_session(Instant::ZERO, StreamId(stream), None);
+        }
+        // As after 2^32 sessions.
+        layer.next_session = 1;
+        layer.open_session(Instant::ZERO, StreamId(3), None);
+        let streams: Vec<StreamId> = layer.numbers.into_values().collect();
+        assert_eq!(streams, [0, 1, 2, 3].map(StreamId));
     }
 }

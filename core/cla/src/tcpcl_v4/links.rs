@@ -1,4 +1,4 @@
-//! Sessions of a link: whether it needs one, and which one sends bundles.
+//! Sessions of a link: whether the link needs one, and which one sends bundles.
 
 use super::LinkParams;
 use crate::streams::links::{self, StreamLinkParams};
@@ -14,7 +14,7 @@ pub struct Serving {
     /// Session that this side is opening.
     pub opening: Option<StreamId>,
 }
-/// A neighbour, configured or dynamic.
+/// The link of a neighbour, configured or dynamic.
 pub(super) type TcpclLink = links::StreamLink<LinkParams, Serving>;
 
 impl StreamLinkParams for LinkParams {
@@ -30,12 +30,12 @@ impl StreamLinkParams for LinkParams {
 }
 
 impl TcpclLink {
-    /// Whether a peer at this address may claim to be the neighbour: it is an address of the neighbour, or none is
-    /// known.
+    /// Whether a peer at this address may claim to be the neighbour: the neighbour roams, has this address, or has no
+    /// known address.
     pub(super) fn may_be_at(&self, from: Option<IpAddr>) -> bool {
         self.config.roams || self.addresses.is_none() || from.is_none_or(|from| self.is_at(from))
     }
-    /// Session that sends bundles: the newest, because a peer that connects again has lost the older ones.
+    /// Session that sends bundles: the newest, because a peer that connects again has lost the older sessions.
     pub(super) fn primary(&self) -> Option<StreamId> {
         self.by.sessions.last().copied()
     }

@@ -1,9 +1,9 @@
-//! TCP convergence layer, version 4 (RFC 9174). TLS itself is the driver's; when it starts, and which identity it
-//! must prove, is decided here.
+//! TCP convergence layer, version 4 (RFC 9174). The driver runs TLS; this layer decides when TLS starts and checks the
+//! identity that the peer proves by it.
 //!
-//! A session is a state machine over one byte stream; [`TcpclV4`] holds them all. A link is a neighbour, served by
-//! any number of sessions: bundles leave by the newest and arrive by all. Bundles are not parsed, and one in transfer
-//! returns to the agent only when its session ends.
+//! A session is a state machine over one byte stream; [`TcpclV4`] holds all sessions. A link leads to one neighbour and
+//! is served by any number of sessions: bundles leave by the newest and arrive by all. Bundles are not parsed, and a
+//! bundle in transfer returns to the agent only when its session ends.
 //!
 //! The same state machine serves sessions of version 3 if [`Versions`] includes it; the differences are in
 //! [`tcpcl_v3`](crate::tcpcl_v3).
@@ -49,13 +49,14 @@ pub enum Tls {
 /// TCPCL versions of an entity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Versions {
-    /// Version 4 only (RFC 9174); peers of other versions are rejected with the reason.
+    /// Version 4 only (RFC 9174). A peer of another version is rejected; it learns the reason where RFC 9174 4.3
+    /// provides it.
     #[default]
     Four,
     /// Version 3 only (RFC 7242).
     Three,
     /// Both at one port. Incoming connections are answered in their version; neighbours are contacted in version 4
-    /// until they turn out to use version 3 (RFC 9174 4.3). Sessions that must be secured use version 4.
+    /// until their answers show that they use version 3 (RFC 9174 4.3). Where TLS is required, only version 4 is used.
     Both,
 }
 
@@ -76,15 +77,16 @@ pub struct Config {
     pub sessions: u32,
     /// Whether peers without a configured link may connect; their link is dynamic.
     pub accept_unknown: bool,
-    /// Longest time for contact header and SESS_INIT before a peer is dropped.
+    /// Longest time for opening a session (contact header, TLS, SESS_INIT), and for the peer to react when a session
+    /// ends, before the peer is dropped.
     pub contact_timeout: Duration,
     /// Time without transfers after which a session is terminated; zero: never.
     pub idle: Duration,
-    /// Longest time without progress of a transfer in either direction, or of the peer's reading, before a session is
-    /// dropped; zero: never.
+    /// Longest time without progress before a session is dropped, for each of: data of a transfer from the peer, its
+    /// acknowledgments, and its reading; zero: never.
     pub progress: Duration,
-    /// Fewest payload bytes of a broken transfer that are worth keeping, and that count as kept by the peer, if both
-    /// sides offer it; 0: none.
+    /// Fewest payload bytes of a broken transfer that a receiver keeps, and that count as kept by the peer, if both
+    /// sides offer to keep parts; 0: no parts are kept.
     pub reactive: u64,
     /// Policy for TLS.
     pub tls: Tls,
@@ -92,11 +94,12 @@ pub struct Config {
     pub versions: Versions,
 }
 impl Config {
-    /// Whether peers of version 3 are served beside others: not where TLS is required, which version 3 lacks.
+    /// Whether peers of version 3 are served beside peers of version 4. Not where TLS is required, which version 3
+    /// lacks.
     pub(crate) fn adapts(&self) -> bool {
         self.versions == Versions::Both && self.tls != Tls::Require
     }
-    /// Keepalive interval for SESS_INIT, s: rounded up, because 0 would disable keepalives.
+    /// Keepalive interval for SESS_INIT, s; rounded up, because 0 would disable keepalives.
     pub(crate) fn keepalive_s(&self) -> u16 {
         let seconds = self.keepalive.as_nanos().div_ceil(1_000_000_000);
         u16::try_from(seconds).unwrap_or(u16::MAX)
@@ -129,16 +132,16 @@ pub struct LinkParams {
     pub link: LinkId,
     /// Node ID that the neighbour gives in SESS_INIT.
     pub node_id: String,
-    /// Whether this side connects; both sides may.
+    /// Whether this side connects; the neighbour may do so as well.
     pub connect: bool,
-    /// Whether the neighbour may connect from any address, identified by its claim alone.
+    /// Whether the neighbour may connect from any address, identified by the node ID that it claims.
     pub roams: bool,
-    /// Whether the node ID is known from announcements only: the neighbour is then the peer at the link's address,
-    /// and sessions with that node ID elsewhere, or established before, are left alone.
+    /// Whether the node ID is known from announcements only. The neighbour is then the peer at the link's address, and
+    /// sessions with that node ID elsewhere, or established before, are left alone.
     pub hearsay: bool,
-    /// Whether the neighbour is expected to use version 3; learnt from its answers if both versions are in use.
+    /// Whether the neighbour is expected to use version 3. Updated from its answers if both versions are in use.
     pub older: bool,
-    /// Server name for TLS; `None`: the host of the link's address.
+    /// Server name for TLS; `None` stands for the host in the link's address.
     pub tls_name: Option<Box<str>>,
     /// First wait before reconnecting; doubles up to `reconnect_max`.
     pub reconnect_min: Duration,
@@ -146,7 +149,7 @@ pub struct LinkParams {
     pub reconnect_max: Duration,
     /// Segment size, bytes, unless the peer's limit is smaller.
     pub segment_bytes: u64,
-    /// Most bytes waiting or not acknowledged, at once.
+    /// Most bytes of bundles that wait to be sent or are not yet acknowledged.
     pub window_bytes: u64,
 }
 impl Default for LinkParams {

@@ -1,6 +1,6 @@
-//! Sender of transfers in one session (RFC 9174 5.2): cuts bundles into segments, pipelines them, and keeps track
-//! until the peer acknowledges or refuses. Of a long bundle only the next bytes are in memory; more are requested
-//! while it leaves.
+//! Sender of the transfers of one session (RFC 9174 5.2): cuts bundles into segments, sends them without waiting for
+//! answers, and keeps track until the peer acknowledges or refuses. Only the next bytes of a long bundle are in memory;
+//! more are requested while it leaves.
 
 use super::wire::{END, START, put_segment};
 use crate::streams::chunk_queue::{ChunkQueue, SHORT};
@@ -14,7 +14,7 @@ use farlink_base::{Bytes, Instant, Payload};
 /// Data of the transfer being sent.
 #[derive(Debug)]
 struct TransferRest {
-    /// Bytes in memory that are not in segments yet.
+    /// Bytes in memory that are not in a segment yet.
     queue: ChunkQueue,
     filling: Filling,
 }
@@ -28,9 +28,9 @@ struct UnackedTransfer {
     /// Bytes put into segments.
     sent: u64,
     acked: u64,
-    /// Growth over the stored bundle by its age update, bytes.
+    /// Bytes by which the age update lengthened the bundle.
     grown: u64,
-    /// Segments sent and not answered; in version 3 also the LENGTH message, which may be refused as well.
+    /// Segments sent and not answered; in version 3 also the LENGTH message, which the peer may refuse as well.
     unanswered: u64,
     /// Whether a LENGTH message was sent (version 3).
     announced: bool,
@@ -43,7 +43,7 @@ struct UnackedTransfer {
 pub enum Nonsense {
     /// The transfer ID was never used.
     UnknownTransfer,
-    /// More is acknowledged than was sent, or less than everything as the end.
+    /// More bytes are acknowledged than were sent, or the final acknowledgment covers less than the bundle.
     Miscounted,
 }
 
@@ -51,16 +51,17 @@ pub enum Nonsense {
 #[derive(Debug, Default)]
 pub struct OutgoingTransfers {
     waiting: BundleQueue,
-    /// Data of the transfer being sent, which is the last in `flights`.
+    /// Data of the transfer being sent, which is the last one in `flights`.
     rest: Option<TransferRest>,
-    /// Ordered by transfer ID, which only grows.
+    /// Transfers that have begun and are not finished, ordered by transfer ID.
     flights: VecDeque<UnackedTransfer>,
-    /// Unacknowledged bytes of `flights`.
+    /// Unacknowledged bytes of `flights`, and [`OVERHEAD`] for each.
     flight_bytes: u64,
-    /// Bundles that expired before their turn.
+    /// Bundles that expired, or became too long for the peer, before they could begin.
     late: Vec<SendId>,
     next_transfer: u64,
-    /// Segments of a refused transfer that had left before the refusal: a peer of version 3 may refuse each of them.
+    /// Segments of a refused transfer that had left before the refusal arrived; a peer of version 3 may refuse each of
+    /// them.
     crossing: u64,
     /// Largest segment, bytes: the smaller of both sides' limits.
     pub segment_limit: u64,
@@ -80,11 +81,11 @@ impl OutgoingTransfers {
         }
         fits
     }
-    /// Whether this bundle is being sent and lacks bytes from `from` on.
+    /// Whether this bundle is being sent, and its next missing byte is `from` of the stored bundle.
     fn lacks(&self, send: SendId, from: u64) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.filling.lacks(send, from))
     }
-    /// Takes further bytes of the bundle being sent; returns whether they were expected.
+    /// Takes further bytes of the bundle being sent; returns whether they are the next ones missing.
     pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
         let wanted = self.lacks(send, from);
         if let Some(rest) = self.rest.as_mut().filter(|_| wanted) {
@@ -93,41 +94,41 @@ impl OutgoingTransfers {
         }
         wanted
     }
-    /// Next range to request: bundle, first byte, length.
+    /// Next range to request from the agent: transmission, first byte, length.
     pub fn want(&mut self) -> Option<(SendId, u64, u64)> {
         let (rest, flight) = (self.rest.as_mut()?, self.flights.back()?);
         rest.filling.want(flight.sent)
     }
-    /// Whether this bundle has begun and lacks bytes.
+    /// Whether this bundle has begun to leave and is not completely in segments.
     pub fn is_sending(&self, send: SendId) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.filling.send == send)
     }
-    /// Bytes of bundles that have not begun.
+    /// Bytes of bundles that have not begun to leave, including [`OVERHEAD`] for each.
     pub fn waiting_bytes(&self) -> u64 {
         self.waiting.bytes()
     }
-    /// Bytes of bundles not acknowledged, including those that have not begun.
+    /// Bytes of all bundles not acknowledged, begun or not, including [`OVERHEAD`] for each.
     pub fn held_bytes(&self) -> u64 {
         self.waiting.bytes() + self.flight_bytes
     }
     /// Whether the peer owes an acknowledgment.
     pub fn is_unanswered(&self) -> bool {
-        // All but the last were sent completely, and a fully acknowledged one is removed.
+        // All transfers but the last were sent completely, and one that is fully acknowledged is removed.
         self.flights.len() > 1 || self.flights.back().is_some_and(|flight| flight.sent > flight.acked)
     }
-    /// Whether a transfer is in progress.
+    /// Whether a bundle has begun to leave and is not answered.
     pub fn in_flight(&self) -> bool {
         !self.flights.is_empty()
     }
-    /// Withdraws a bundle that has not begun; returns whether it was there.
+    /// Withdraws a bundle that has not begun to leave; returns whether it was queued.
     pub fn cancel(&mut self, send: SendId) -> bool {
         self.waiting.cancel(send)
     }
-    /// Withdraws all bundles that have not begun, in order.
+    /// Withdraws all bundles that have not begun to leave, in order.
     pub fn take_waiting(&mut self) -> VecDeque<WaitingBundle> {
         self.waiting.take()
     }
-    /// Withdraws all bundles when the session has ended, each with the number of bytes that the peer keeps.
+    /// Withdraws all bundles, for a session that has ended; each with the number of bytes that the peer keeps of it.
     pub fn take_all(&mut self) -> Vec<(SendId, u64)> {
         self.rest = None;
         self.flight_bytes = 0;
@@ -139,11 +140,11 @@ impl OutgoingTransfers {
         begun.chain(waiting.into_iter().map(|bundle| (bundle.send, 0))).collect()
     }
 
-    /// Takes the bundles that expired before their turn.
+    /// Takes the bundles that expired, or became too long for the peer, before they could begin.
     pub fn take_late(&mut self) -> Vec<SendId> {
         core::mem::take(&mut self.late)
     }
-    /// Takes the next bundle that has not expired at `now`, and its growth in bytes.
+    /// Takes the next bundle that can leave at `now`, and the number of bytes that its age update added.
     fn next_bundle(&mut self, now: Instant) -> Option<(WaitingBundle, u64)> {
         loop {
             match self.waiting.pop()?.leaves(now, self.transfer_limit) {
@@ -153,8 +154,8 @@ impl OutgoingTransfers {
         }
     }
 
-    /// Appends the next segment. Returns false if there is none, or its bytes are not in memory. `begin`: time at
-    /// which a new transfer starts, if one may.
+    /// Appends the next segment. Returns false if there is none, or if its bytes are not in memory. `begin`: current
+    /// time if a new transfer may start, otherwise `None`. `old`: terms of a session of version 3.
     // 9174-4.6-1, 9174-5.2-1, 9174-5.2-2, 9174-5.2-3, 9174-5.2.1-1, 9174-5.2.1-3, 9174-5.2.2-1
     // 9174-5.2.2-4, 9174-5.2.2-5, 9174-5.2.2-6, 9174-5.2.2-7, 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3
     // 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2
@@ -177,7 +178,7 @@ impl OutgoingTransfers {
                 announced: false,
                 end: 0,
             });
-            // A copy into the queue costs less than sharing a short chunk.
+            // Copying a short bundle into the queue costs less than sharing its chunk.
             if part.len() == total && total < SHORT.min(self.segment_limit) && old.is_none() {
                 return self.put_whole(&part, out);
             }
@@ -230,21 +231,21 @@ impl OutgoingTransfers {
         true
     }
 
-    /// Records the stream offset at which the latest segment ends.
+    /// Records the stream offset at which the segment appended last ends.
     pub fn ends_at(&mut self, end: u64) {
         if let Some(flight) = self.flights.back_mut() {
             flight.end = end;
         }
     }
-    /// Handles a confirmation that the peer's host has `bytes` of the stream; returns the bundles that are complete
-    /// there.
+    /// Handles a confirmation that the peer's host has the first `bytes` bytes of the stream; returns the bundles that
+    /// are completely within them.
     pub fn on_confirmed(&mut self, bytes: u64) -> Vec<SendId> {
         let whole = |flight: &&UnackedTransfer| flight.sent == flight.total && flight.end <= bytes;
         let count = self.flights.iter().take_while(whole).count();
         (0..count).filter_map(|_| self.remove(0)).collect()
     }
 
-    /// Index of a transfer; `None` once it is finished, when an answer has crossed its end.
+    /// Index of a transfer; `None` if it is finished already, because two answers to it crossed.
     // 9174-5.2.4-2
     fn find(&self, transfer: u64) -> Result<Option<usize>, Nonsense> {
         if transfer >= self.next_transfer {
@@ -257,8 +258,8 @@ impl OutgoingTransfers {
         self.flight_bytes -= flight.total - flight.acked + OVERHEAD;
         Some(flight.send)
     }
-    /// Handles an acknowledgment; returns the bundle once all its bytes are acknowledged. `last`: the peer marks it
-    /// as final. Acknowledging all bytes is final in any case, because some peers never mark it.
+    /// Handles an acknowledgment; returns the bundle once all its bytes are acknowledged. `last`: the peer marked the
+    /// acknowledgment as final. Without the mark, one of all bytes is final as well, because some peers never set it.
     pub fn on_ack(&mut self, transfer: u64, acked: u64, last: bool) -> Result<Option<SendId>, Nonsense> {
         let Some(at) = self.find(transfer)? else { return Ok(None) };
         let flight = &mut self.flights[at];
@@ -271,7 +272,7 @@ impl OutgoingTransfers {
         let complete = flight.acked == flight.total;
         Ok(if complete { self.remove(at) } else { None })
     }
-    /// Handles an acknowledgment of version 3, for the first unfinished transfer (RFC 7242 5.3).
+    /// Handles an acknowledgment of version 3, which is for the first unfinished transfer (RFC 7242 5.3).
     pub fn on_next_ack(&mut self, acked: u64) -> Result<Option<SendId>, Nonsense> {
         let flight = self.flights.front_mut().ok_or(Nonsense::UnknownTransfer)?;
         if acked <= flight.acked {
@@ -284,9 +285,9 @@ impl OutgoingTransfers {
         let transfer = flight.transfer;
         self.on_ack(transfer, acked, false)
     }
-    /// Handles a refusal of version 3, for the first unfinished transfer. Some peers refuse once, some already at the
-    /// LENGTH message (RFC 7242 5.5), some once per segment (5.4). If the refusal could be a repetition or mean the
-    /// next transfer, it is ambiguous: an error.
+    /// Handles a refusal of version 3, which is for the first unfinished transfer. Some peers refuse a bundle once,
+    /// some already at its LENGTH message (RFC 7242 5.5), some once per segment (5.4). A refusal that may repeat an
+    /// earlier one or mean the next transfer is an error.
     // 7242-5.4-2, 7242-5.4-3, 7242-5.5-3
     pub fn on_next_refuse(&mut self) -> Result<Option<SendId>, Nonsense> {
         match self.flights.front() {
@@ -304,14 +305,14 @@ impl OutgoingTransfers {
             }
         }
     }
-    /// Gives up a transfer that was sent completely, when the peer's state of it is unknown. One in progress cannot
-    /// be given up, because a sender has no message to abort it.
+    /// Gives up a transfer that was sent completely, when the peer's state of it is unknown. `None` if it was not: a
+    /// sender has no message to abort a transfer in progress.
     pub fn give_up(&mut self, transfer: u64) -> Option<SendId> {
         let at = self.find(transfer).ok()?.filter(|at| self.flights[*at].sent == self.flights[*at].total)?;
         self.remove(at)
     }
-    /// Handles a refusal: no further segment follows the one being written. The peer repeats it for each segment that
-    /// crossed the refusal (RFC 9174 5.2.4).
+    /// Handles a refusal: no further segment of the transfer is begun. Returns its bundle, but only once: the peer
+    /// repeats the refusal for each segment that crossed it (RFC 9174 5.2.4).
     // 9174-4.5-1, 9174-5.2.4-2, 9174-5.2.4-4, 9174-5.2.4-5
     pub fn on_refuse(&mut self, transfer: u64) -> Result<Option<SendId>, Nonsense> {
         let Some(at) = self.find(transfer)? else { return Ok(None) };

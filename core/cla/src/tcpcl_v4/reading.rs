@@ -1,20 +1,20 @@
-//! Passive reader of TCPCL, version 4 or 3 as given in the contact header.
+//! Passive reader of TCPCL; the contact header shows whether the version is 4 or 3.
 
 use super::wire::{self, NoMessage, V4Message};
 use crate::reading::{StreamFormat, StreamReading, StreamStep, stream_reader};
 use crate::tcpcl_v3;
 use farlink_base::PayloadReader;
 
-/// First bytes of TLS records: change of cipher, alert, handshake, application data (RFC 8446 5.1). SESS_INIT, which
-/// comes in their place without TLS, begins with a 7.
+/// First bytes of TLS records: change of cipher, alert, handshake, application data (RFC 8446 5.1). Without TLS,
+/// SESS_INIT comes in their place and begins with a 7.
 const TLS_RECORDS: core::ops::RangeInclusive<u8> = 20..=23;
 
 stream_reader! {
-    /// Reader of one direction of a session; each side sends bundles in its own.
+    /// Passive reader of one direction of a session; both sides may send bundles, each in its direction.
     TcpclReader, TcpclFormat
 }
 impl TcpclReader {
-    /// Reader of a connection from its first byte on.
+    /// Creates a reader of a connection from its first byte on.
     pub const fn new() -> Self {
         TcpclReader(StreamReading::new(TcpclFormat::Contact))
     }
@@ -25,12 +25,12 @@ impl Default for TcpclReader {
     }
 }
 
-/// Next part of a session.
+/// Part of a session that comes next in its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TcpclFormat {
-    /// Contact header.
+    /// Contact header of either version.
     Contact,
-    /// SESS_INIT, or TLS if both sides can.
+    /// SESS_INIT, or TLS if `can_tls`: the sender of this direction offered it.
     Start { can_tls: bool },
     /// Messages of version 4.
     Four,
@@ -106,7 +106,7 @@ mod tests {
     use farlink_base::Instant;
     use wire::{END, START};
 
-    /// Finding of a reader, for comparisons.
+    /// Finding of a reader, in a form to compare.
     #[derive(PartialEq, Debug)]
     enum Found {
         Bundle(Vec<u8>, u64, u64),
@@ -116,7 +116,7 @@ mod tests {
     }
     use Found::{Bundle, Cut, Enciphered, Lost};
 
-    /// Findings in pieces that pass at times 0, 1, 2 and so on, and the bytes not read.
+    /// Findings of a reader to which the pieces pass at times 0, 1, 2 and so on, and the number of bytes not read.
     fn read(pieces: &[&[u8]]) -> (Vec<Found>, u64) {
         let (mut reader, mut found) = (TcpclReader::new(), Vec::new());
         let mut each = |reading: Reading<'_>| {
@@ -189,7 +189,7 @@ mod tests {
         wire::put_contact_header(&mut contact, true);
         assert_eq!(read(&[&contact, &[22, 3, 1, 0, 9], &[23; 40]]), ([Enciphered].into(), 45));
         assert_eq!(read(&[&[22, 3, 1, 0, 9]]), ([Enciphered].into(), 5));
-        // A side that cannot do TLS sends no record of it.
+        // A side that cannot do TLS sends no TLS record.
         contact[5] = 0;
         assert_eq!(read(&[&contact, &[22, 3, 1, 0, 9]]).0, [Lost]);
     }

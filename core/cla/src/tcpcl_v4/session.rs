@@ -16,15 +16,15 @@ use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Unread bytes of the peer beyond which its input is not read.
+/// Unread bytes of the peer above which this side stops reading.
 const UNREAD_MAX: u64 = 256 << 10;
-/// Bytes of waiting answers (58,000 acknowledgments) beyond which a session is given up.
+/// Bytes of waiting answers (58,000 acknowledgments) above which a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
-/// Capacity of the buffer for answers that is kept once they have left, bytes.
+/// Capacity of the buffer for answers that is kept after they have left, bytes.
 const CONTROL_KEPT: usize = 256;
-/// Longest head of a segment, bytes (RFC 9174 5.2.2), including the length extension.
+/// Longest head of a segment with the length extension, bytes (RFC 9174 5.2.2).
 const SEGMENT_HEAD_MAX: u64 = 64;
-/// Unread bytes, at most, that can be keepalives alone.
+/// Most unread bytes that may consist of keepalives alone.
 const KEEPALIVES: u64 = 64;
 
 /// Phase of a session.
@@ -34,31 +34,31 @@ pub enum SessionPhase {
     Connecting,
     /// Waiting for the peer's contact header.
     Contact,
-    /// TLS was negotiated; the driver starts it once this side's header has left.
+    /// TLS was negotiated. The driver starts it once this side's header has left.
     Securing,
     /// Waiting for the peer's SESS_INIT.
     Init,
     Established,
-    /// The peer sends nothing more, but reads: complete transfers are answered, then the stream is closed.
+    /// The peer sends nothing more, but still reads: its complete transfers are answered, then the stream is closed.
     Answering,
     /// Written bytes leave, then the stream is closed.
     Closing,
 }
 
-/// Result of reading.
+/// Result of reading from the stream.
 #[derive(Debug)]
 pub enum ReadStep {
     /// More bytes are needed.
     Wait,
-    /// Too many answers are pending: some must be sent before reading goes on.
+    /// Too many answers are pending; some must be sent before reading goes on.
     Crowded,
-    /// The peer introduced itself; reading goes on once the session has a link.
+    /// The peer introduced itself. Reading goes on once the layer has found the session's link.
     Established(SessionInit),
-    /// The session must end, by a fault or wish of the peer.
+    /// The session must end, for this reason: a fault, or the peer ended it.
     Over(&'static str),
     /// The peer sent SHUTDOWN and sends nothing more (version 3).
     Left,
-    /// The peer uses the other version that this node supports.
+    /// The peer uses the other version, which this node supports, too.
     OtherVersion,
 }
 
@@ -67,21 +67,21 @@ pub enum ReadStep {
 pub struct TcpclSession {
     pub stream: StreamId,
     pub passive: bool,
-    /// Link that the session serves: known at once when active, after SESS_INIT when passive.
+    /// Link that the session serves. An active session has it from the start, a passive one after SESS_INIT.
     pub link: Option<LinkId>,
     pub phase: SessionPhase,
-    /// State of version 3; `None` in version 4.
+    /// State that only version 3 has; `None` in version 4.
     pub old: Option<V3State>,
     pub outgoing: OutgoingTransfers,
     pub incoming: IncomingTransfers,
-    /// Bytes that the socket accepts now, and the most it accepted at once: the difference is unread by the peer.
+    /// Bytes that the socket accepts now, and the most that it accepted at once. The peer has not read the difference.
     pub room: u64,
     room_max: u64,
     /// Address of the peer.
     pub from: Option<IpAddr>,
-    /// Time it was opened, or began to close.
+    /// Time at which the stream was opened, or the session began to close.
     pub since: Instant,
-    /// Time of the peer's introduction.
+    /// Time at which the session was established.
     pub established: Instant,
     pub timer: Option<TimerKey>,
     pub term_sent: bool,
@@ -89,23 +89,23 @@ pub struct TcpclSession {
     pub paused: bool,
     /// Whether writing is postponed so that further messages can join.
     pub is_to_write: bool,
-    /// Whether the driver was asked to start TLS.
+    /// Whether the driver was asked to start TLS already.
     pub tls_asked: bool,
     /// Node IDs that the peer's certificate proves.
     pub certified: Vec<String>,
-    /// Node ID that is both claimed and proven.
+    /// Node ID that the peer claims and its certificate proves.
     pub proven: Option<String>,
     pub keepalive: Duration,
     inbox: Inbox,
     pub control: Vec<u8>,
     pending: ChunkQueue,
-    /// Stream offset of the pending bytes.
+    /// Stream offset at which the pending bytes begin.
     written: u64,
     pub last_received: Instant,
     pub last_sent: Instant,
-    /// Time of the last message other than a keepalive, either way.
+    /// Time of the last message in either direction, other than a keepalive.
     pub last_used: Instant,
-    /// Latest progress of the peer in each obligation.
+    /// Latest progress of the peer with each of its obligations.
     pub progress: PeerProgress,
 }
 
@@ -145,16 +145,16 @@ impl TcpclSession {
         }
     }
 
-    /// Handles a change of the socket's room.
+    /// Handles a change of the number of bytes that the socket accepts.
     pub fn on_writable(&mut self, now: Instant, room: u64) {
         if room > self.room {
             self.progress.reading = now;
-            // A peer that read only keepalives has read nothing of a bundle.
+            // Reading a few bytes proves no progress of a bundle: they may be keepalives.
             if self.unread() > KEEPALIVES {
                 self.progress.answers = now;
             }
         }
-        // A decrease without a write means that the socket buffer shrank, not that the peer is slow.
+        // If the room shrinks without a write, the socket buffer shrank; the peer need not be slow.
         self.room_max = if room < self.room { room } else { self.room_max.max(room) };
         self.room = room;
     }
@@ -169,21 +169,21 @@ impl TcpclSession {
     pub fn unread(&self) -> u64 {
         self.room_max.saturating_sub(self.room) + self.pending.len()
     }
-    /// Whether the peer sends on but does not read its answers, so that its input is paused. Not while bundles are in
-    /// transfer to it: then both sides could wait for each other.
+    /// Whether the peer does not read its answers, so that its input is paused. Never while bundles are in transfer to
+    /// the peer, because then both sides could wait for each other.
     pub fn is_deaf(&self) -> bool {
         !self.outgoing.in_flight() && self.unread() > UNREAD_MAX
     }
-    /// Whether the pending answers exceed their bound.
+    /// Whether the pending answers exceed their limit.
     pub fn is_flooded(&self) -> bool {
-        // At most one segment can be pending beside the answers.
+        // Besides answers, at most one segment can be pending.
         self.pending.len() > ANSWERS_MAX + self.outgoing.segment_limit + SEGMENT_HEAD_MAX
     }
 
     /// Takes in received bytes.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         self.last_received = now;
-        // Nothing after a termination is read.
+        // Input after the end of reading is dropped.
         if matches!(self.phase, SessionPhase::Answering | SessionPhase::Closing) {
             return;
         }
@@ -192,7 +192,7 @@ impl TcpclSession {
         }
         self.inbox.add(data);
     }
-    /// Releases read buffers that hold unparsed bytes.
+    /// Copies unparsed bytes out of read buffers that the driver shares.
     pub fn unshare(&mut self) {
         self.inbox.unshare();
     }
@@ -207,7 +207,7 @@ impl TcpclSession {
         self.outgoing.in_flight() || !self.incoming.is_idle()
     }
 
-    /// Parses received bytes up to the next step that the layer must take.
+    /// Parses received bytes up to the next result that the layer must act on.
     pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> ReadStep {
         let inbox = self.inbox.take();
         let mut reader = inbox.reader();
@@ -230,7 +230,7 @@ impl TcpclSession {
             }
         };
         let read = reader.position();
-        // A closing session has dropped its input.
+        // The input of a closing session was dropped.
         if self.phase != SessionPhase::Closing {
             self.inbox.put_back(inbox, read);
         }
@@ -244,7 +244,7 @@ impl TcpclSession {
         out: &mut impl Sink<Output>,
     ) -> Option<ReadStep> {
         let have = reader.remaining();
-        // Slow input must not become one offer per byte.
+        // Wait for a larger part, so that slow input does not make one offer per byte.
         if have < left.min(PART_BYTES) {
             return Some(ReadStep::Wait);
         }
@@ -312,8 +312,8 @@ impl TcpclSession {
             V4Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
             V4Message::Term { reply, reason } => self.on_term(established, reply, reason),
             V4Message::Reject { .. } if !established => Some(ReadStep::Over("the peer rejected the session")),
-            // MSG_REJECT only aids "in troubleshooting" (RFC 9174 5.1.2); an unanswered transfer has a timeout of its
-            // own.
+            // MSG_REJECT only aids "in troubleshooting" (RFC 9174 5.1.2); a transfer that stays unanswered for it has
+            // its own timeout.
             V4Message::Reject { .. } | V4Message::Keepalive => None,
             V4Message::Segment(_) if !established => {
                 self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
@@ -401,8 +401,8 @@ impl TcpclSession {
         (!established).then_some(ReadStep::Over("the peer ended the session before it began"))
     }
 
-    /// Establishes the session on a link with the negotiated parameters (RFC 9174 4.7: the smaller keepalive
-    /// interval, each side's own limits).
+    /// Establishes the session on a link, with the smaller of both keepalive intervals and the peer's limits on
+    /// segments and transfers (RFC 9174 4.7).
     // 9174-4.6-1, 9174-4.7-3
     pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &LinkParams, config: &Config) {
         self.link = Some(link);
@@ -417,8 +417,8 @@ impl TcpclSession {
         self.incoming.keep_parts(if parts { config.reactive } else { 0 });
     }
 
-    /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 SHUTDOWN is the last message, and waits
-    /// for transfers in progress (RFC 7242 6.1).
+    /// Asks the peer to end the session, unless that was done before (RFC 9174 6.1). In version 3 SHUTDOWN is the last
+    /// message, and waits for transfers in progress (RFC 7242 6.1).
     // 9174-6.1-1, 9174-6.1-2, 9174-6.1-9
     pub fn terminate(&mut self, now: Instant, reason: u8) {
         if let Some(old) = &mut self.old {
@@ -431,7 +431,8 @@ impl TcpclSession {
             wire::put_term(&mut self.control, 0, reason);
         }
     }
-    /// Handles the end of the peer's input. Returns true if answers to complete transfers are pending.
+    /// Handles the end of the peer's input. Returns true if answers to complete transfers, or other bytes, must still
+    /// leave.
     pub fn end_reading(&mut self, now: Instant) -> bool {
         self.incoming.forget_unfinished();
         if let Some(old) = &mut self.old {
@@ -443,23 +444,23 @@ impl TcpclSession {
         }
         owing
     }
-    /// Stops reading: complete transfers are answered, then the session ends.
+    /// Stops reading. Complete transfers are still answered, then the session closes.
     pub fn answer_rest(&mut self, now: Instant) {
         (self.phase, self.since, self.inbox) = (SessionPhase::Answering, now, Inbox::default());
     }
-    /// Stops reading: written bytes leave, then the stream is closed.
+    /// Stops reading. Written bytes still leave, then the stream is closed.
     pub fn close(&mut self, now: Instant) {
         self.put_goodbye();
         self.phase = SessionPhase::Closing;
         self.since = now;
         self.inbox = Inbox::default();
     }
-    /// Whether both sides have terminated and nothing is in progress.
+    /// Whether both sides have terminated the session and no transfer is in progress.
     pub fn is_finished(&self) -> bool {
         self.phase == SessionPhase::Established && self.term_sent && self.term_received && !self.has_unfinished()
     }
 
-    /// Whether everything written so far has gone to the socket.
+    /// Whether all bytes produced so far have gone to the socket.
     pub fn is_written(&self) -> bool {
         self.pending.is_empty() && self.control.is_empty()
     }
@@ -470,7 +471,7 @@ impl TcpclSession {
     pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
         self.note_debts(now);
         let terms = self.old.map(|old| old.terms);
-        // After SHUTDOWN nothing may be sent: the answers are dropped.
+        // After SHUTDOWN nothing may be sent, so answers are dropped.
         if self.is_mute() {
             self.incoming.put_answers(terms, &mut Vec::new());
         } else {
@@ -484,13 +485,13 @@ impl TcpclSession {
         if !self.control.is_empty() {
             self.pending.copy(&self.control);
             self.control.clear();
-            // A burst of answers must not keep its memory.
+            // Release the memory of a burst of answers.
             self.control.shrink_to(CONTROL_KEPT);
         }
         if may_transmit {
             let begin = (!self.is_ending()).then_some(now);
             if self.phase == SessionPhase::Established {
-                // Segments are cut as late as possible, so that answers do not wait behind them.
+                // Cut segments as late as possible, so that answers do not wait behind them.
                 while self.pending.len() < self.room && self.outgoing.next_segment(begin, terms, &mut self.pending) {
                     self.last_used = now;
                     self.outgoing.ends_at(self.written + self.pending.len());
@@ -513,7 +514,7 @@ impl TcpclSession {
         }
         self.phase == SessionPhase::Closing && self.pending.is_empty()
     }
-    /// Queues a keepalive (RFC 9174 5.1.1) unless other bytes are pending, which serve as well.
+    /// Queues a keepalive (RFC 9174 5.1.1), unless other bytes are pending, which serve the same purpose.
     // 9174-5.1.1-1
     pub fn put_keepalive(&mut self) {
         if self.pending.is_empty() && self.control.is_empty() && !self.is_mute() {
@@ -524,7 +525,7 @@ impl TcpclSession {
     pub fn on_received(&mut self, now: Instant) {
         self.last_received = now;
     }
-    /// Restarts all timers when the link is back: silence during the outage proves nothing.
+    /// Restarts all timers when the link is back, because silence during the outage proves nothing.
     pub fn on_resumed(&mut self, now: Instant) {
         self.on_received(now);
         self.progress = PeerProgress::at(now);

@@ -1,12 +1,12 @@
-//! Transfer IDs that a peer has used in a session: each may be used once (RFC 9174 5.2.1).
+//! Set of the transfer IDs that a peer has used in a session; each may be used once (RFC 9174 5.2.1).
 
 use alloc::collections::BTreeMap;
 
-/// Most runs remembered. Beyond, the two lowest merge, and the numbers between them count as used. Peers count up, so
-/// genuine ones need a single run.
+/// Most runs remembered. If there are more, the two lowest merge, and the numbers between them count as used. Genuine
+/// peers count up, and need a single run.
 const RUNS_MAX: usize = 256;
 
-/// A set of transfer IDs, stored as runs.
+/// Set of transfer IDs, stored as runs of consecutive numbers.
 #[derive(Debug, Default)]
 pub struct UsedIds {
     /// Last number of each run, by its first.

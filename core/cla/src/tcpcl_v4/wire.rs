@@ -1,4 +1,4 @@
-//! Messages on the wire (RFC 9174 4 and 5): parsed in place from a rope, written into a small vector.
+//! Messages on the wire (RFC 9174 4 and 5): parsed in place from a rope, written into a vector.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ pub const MAGIC: [u8; 4] = *b"dtn!";
 pub const VERSION: u8 = 4;
 /// Contact header flag: the sender supports TLS.
 pub const CAN_TLS: u8 = 1;
-/// Most bytes of extension items in one message, and of a node ID; bounds the memory for a message.
+/// Most bytes of the extension items in one message, and of a node ID; they bound the memory for a message.
 pub const MAX_EXTENSION_BYTES: u32 = 4096;
 const MAX_NODE_ID_BYTES: u16 = 2048;
 
@@ -28,14 +28,14 @@ pub mod kind {
 pub const END: u8 = 1;
 /// Segment flag: first segment of a transfer.
 pub const START: u8 = 2;
-/// SESS_TERM flag: a reply.
+/// SESS_TERM flag: the message is a reply.
 pub const REPLY: u8 = 1;
-/// Extension flag: a receiver that does not know the item must reject.
+/// Extension flag: a receiver that does not know the item must reject the session or transfer.
 const CRITICAL: u8 = 1;
 /// Transfer extension with the length of the whole transfer.
 const TRANSFER_LENGTH: u16 = 1;
-/// Session extension of Farlink's own, of a type for private use (RFC 9174 8.3): the sender keeps the acknowledged
-/// part of a broken transfer. The value distinguishes it from others' use of the type.
+/// Session extension of Farlink, of a type for private use (RFC 9174 8.3): the sender keeps the acknowledged part of a
+/// broken transfer. The value tells it from other uses of the same type.
 const KEEPS_PARTS: (u16, &[u8]) = (0xfa71, b"farlink parts");
 
 /// Reasons of SESS_TERM.
@@ -62,7 +62,7 @@ pub mod reject {
     pub const UNEXPECTED: u8 = 3;
 }
 
-/// XFER_REFUSE code for a refusal.
+/// XFER_REFUSE code that conveys a refusal.
 pub fn refuse_code(reason: Refusal) -> u8 {
     match reason {
         Refusal::Duplicate => refuse::COMPLETED,
@@ -72,7 +72,8 @@ pub fn refuse_code(reason: Refusal) -> u8 {
         Refusal::Terminating => refuse::TERMINATING,
     }
 }
-/// Refusal for an XFER_REFUSE code; `None` if the bundle shall be retransmitted.
+/// Refusal that an XFER_REFUSE code means; `None` if the peer asks for retransmission. Unassigned codes count as lack
+/// of resources.
 pub fn refusal_of(code: u8) -> Option<Refusal> {
     match code {
         refuse::COMPLETED => Some(Refusal::Duplicate),
@@ -83,7 +84,8 @@ pub fn refusal_of(code: u8) -> Option<Refusal> {
     }
 }
 
-/// Result that the sender sees when its bundle is refused for this reason; XFER_REFUSE has few codes.
+/// Result that the sender sees when its bundle is refused for this reason; `Ok` if it may treat the bundle as kept.
+/// XFER_REFUSE has few codes, so reasons lose detail.
 pub fn sender_result(why: Refusal) -> Result<(), Refusal> {
     let heard = refusal_of(refuse_code(why)).filter(|heard| *heard != Refusal::Duplicate);
     heard.map_or(Ok(()), Err)
@@ -100,9 +102,9 @@ pub struct SessionInit {
     pub transfer_mru: u64,
     /// Node ID of the sender.
     pub node_id: String,
-    /// Whether it has an unknown critical extension.
+    /// Whether it has a critical extension that this node does not know.
     pub critical: bool,
-    /// Whether the sender keeps the acknowledged part of a broken transfer, and relies on the same.
+    /// Whether the sender keeps the acknowledged part of a broken transfer, and relies on the peer to do so, too.
     pub keeps_parts: bool,
 }
 
@@ -113,9 +115,9 @@ pub struct SegmentHead {
     pub flags: u8,
     /// Transfer ID.
     pub id: u64,
-    /// Length of the whole transfer, if announced.
+    /// Length of the whole transfer, bytes, if announced.
     pub total: Option<u64>,
-    /// Whether an extension makes the transfer unacceptable (unknown and critical, or malformed).
+    /// Whether an extension makes the transfer unacceptable: unknown and critical, or malformed.
     pub unacceptable: bool,
     /// Length of the data that follows, bytes.
     pub len: u64,
@@ -129,7 +131,7 @@ pub enum V4Message {
     Ack {
         id: u64,
         acked: u64,
-        /// Whether the peer marks it as the transfer's last.
+        /// Whether the peer marks the acknowledgment as the transfer's last.
         last: bool,
     },
     Refuse {
@@ -153,9 +155,9 @@ pub enum V4Message {
 pub enum NoMessage {
     /// The message is incomplete.
     Incomplete,
-    /// The message type is unassigned.
+    /// The message type is unassigned; this is its number.
     UnknownType(u8),
-    /// The message is too large or inconsistent.
+    /// The message is too large or inconsistent, for this reason.
     Broken(&'static str),
 }
 
@@ -178,9 +180,9 @@ impl FieldReader<'_, '_> {
     fn u64(&mut self) -> Result<u64, NoMessage> {
         self.array().map(u64::from_be_bytes)
     }
-    /// Reads `len` bytes, copied only once all are there.
+    /// Reads `len` bytes.
     fn bytes(&mut self, len: usize) -> Result<Vec<u8>, NoMessage> {
-        // Nothing is allocated for bytes that have not arrived.
+        // Allocate nothing for bytes that have not arrived.
         if self.0.remaining() < len as u64 {
             return Err(NoMessage::Incomplete);
         }
@@ -189,7 +191,7 @@ impl FieldReader<'_, '_> {
     }
 }
 
-/// Reads the next message; of a segment only the head. On any error the caller restores the position.
+/// Reads the next message; of a segment, only the head. On an error the caller restores the reader's position.
 // 9174-5.2.3-2, 9174-6.1-10
 pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<V4Message, NoMessage> {
     let mut fields = FieldReader(reader);
@@ -247,14 +249,14 @@ fn read_segment(fields: &mut FieldReader<'_, '_>) -> Result<SegmentHead, NoMessa
 
 fn read_extensions(fields: &mut FieldReader<'_, '_>) -> Result<Vec<u8>, NoMessage> {
     let len = fields.u32()?;
-    // Checked before anything is allocated.
+    // Check before anything is allocated.
     if len > MAX_EXTENSION_BYTES {
         return Err(NoMessage::Broken("extension items of more than 4096 bytes"));
     }
     fields.bytes(len as usize)
 }
 
-/// Calls `item(flags, type, value)` for each extension item; `None` if they do not fill the list exactly.
+/// Calls `item(flags, type, value)` for each extension item; `None` if the items do not fill the list exactly.
 // 9174-4.8-1, 9174-5.2.5-1
 fn each_extension(mut list: &[u8], mut item: impl FnMut(u8, u16, &[u8])) -> Option<()> {
     while !list.is_empty() {
@@ -292,7 +294,7 @@ pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
         out.extend_from_slice(value);
     }
 }
-/// Appends a segment without its data; `total` only in a first segment.
+/// Appends a segment without its data; `total` is written only into a first segment.
 // 9174-2.1-1, 9174-5.2.2-1, 9174-5.2.2-3, 9174-5.2.5-1, 9174-5.2.5-2, 9174-5.2.5.1-1, 9174-5.2.5.1-3
 pub fn put_segment(out: &mut Vec<u8>, flags: u8, id: u64, total: Option<u64>, len: u64) {
     out.extend_from_slice(&[kind::XFER_SEGMENT, flags]);
@@ -308,7 +310,7 @@ pub fn put_segment(out: &mut Vec<u8>, flags: u8, id: u64, total: Option<u64>, le
     }
     out.extend_from_slice(&len.to_be_bytes());
 }
-/// Appends an XFER_ACK. Its flags are those of the segment, whatever they mean (RFC 9174 5.2.3).
+/// Appends an XFER_ACK, whose flags are those of the segment, whatever they mean (RFC 9174 5.2.3).
 // 9174-5.2.3-4
 pub fn put_ack(out: &mut Vec<u8>, flags: u8, id: u64, acked: u64) {
     out.extend_from_slice(&[kind::XFER_ACK, flags]);

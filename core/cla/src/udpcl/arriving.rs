@@ -9,13 +9,13 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output};
 use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
 
-/// Most messages read from one datagram; even the shortest bundles in a row are fewer.
+/// Most messages read from one datagram; more than even the shortest bundles fill.
 const MESSAGES_MAX: usize = 512;
-/// Most extension maps read from one datagram: one has room for every item.
+/// Most extension maps read from one datagram. One map has room for every item, so genuine datagrams have few.
 const MAPS_MAX: usize = 16;
 
 impl Udpcl {
-    /// Takes in the datagrams of a batch; a malformed one affects no other.
+    /// Handles the datagrams of a batch; a malformed one affects no other.
     pub(super) fn datagrams(
         &mut self,
         now: Instant,
@@ -40,7 +40,7 @@ impl Udpcl {
             out.push(Output::Event(Event::Malformed { link: who.link, offset: 0, reason }));
         }
     }
-    /// Reads the messages of one datagram (draft sections 3.3 and 3.4).
+    /// Reads the messages of one datagram (draft-ietf-dtn-udpcl sections 3.3 and 3.4).
     fn packet(&mut self, now: Instant, who: Who, from: SocketAddr, datagram: Payload, out: &mut impl Sink<Output>) {
         let mut room = AnswerBudget::new(datagram.len());
         let mut rest = datagram;
@@ -48,11 +48,11 @@ impl Udpcl {
         for _ in 0..MESSAGES_MAX {
             let Some(first) = rest.reader().read_u8() else { return };
             match MessageKind::of(first) {
-                // Padding lasts to the end of the packet. Four zeros alone are a keepalive (RFC 7122 3.4).
+                // Padding extends to the end of the packet. Four zeros alone are a keepalive (RFC 7122 3.4).
                 // 7122-3.4-1
                 MessageKind::Padding => return,
                 MessageKind::Bundle => {
-                    // RFC 7122 3.2 has one bundle per datagram; some implementations send several.
+                    // RFC 7122 3.2 allows one bundle per datagram, but some implementations send several.
                     let bundle = match (self.config.split)(&rest) {
                         Ok(Some(end)) if end > 0 && end < rest.len() => rest.split_to(end),
                         _ => core::mem::take(&mut rest),
@@ -82,7 +82,7 @@ impl Udpcl {
             self.malformed(who, "too many messages in a datagram", out);
         }
     }
-    /// Processes the items of an extension map. `room` limits the answers to its packet.
+    /// Handles the items of an extension map. `room` limits the answers to the packet that has the map.
     fn extensions(
         &mut self,
         now: Instant,

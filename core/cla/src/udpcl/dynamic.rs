@@ -1,6 +1,6 @@
-//! Peers without a configured link. Bundles from them are accepted; none are sent to them until they have announced a
-//! node ID and that they listen (draft sections 3.5.3 and 3.5.4), and have echoed a nonce sent to their address:
-//! source addresses can be forged, and a bundle is much longer than an announcement.
+//! Peers without a configured link. Bundles from them are accepted. None are sent to such a peer until it has announced
+//! a node ID and that it listens (draft-ietf-dtn-udpcl sections 3.5.3 and 3.5.4), and has echoed a nonce sent to its
+//! address: source addresses can be forged, and a bundle is much longer than an announcement.
 
 use super::LinkParams;
 use super::entity::Udpcl;
@@ -12,20 +12,21 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Bytes, Duration, Instant, LayerId, LinkId, Map, Payload, Rng, Sink, map, socket};
 
-/// Most dynamic peers, and most peers being probed.
+/// Most dynamic peers, and most peers with a probe pending.
 const MET_MAX: usize = 1024;
 const ASKED_MAX: usize = 1024;
-/// Length that the shortest packet is credited with, bytes: enough for one answer.
+/// Length that is granted to shorter packets, bytes: enough for one answer.
 const SHORT: u64 = 16;
-/// IP and UDP headers of each further answer; the packet paid for one.
+/// Length of the IP and UDP headers of a further answer, bytes; the packet's own headers pay for those of the first.
 const HEADERS: u64 = 28;
-/// Longest wait for the answer to a probe.
+/// Shortest time for which a probe may be answered; the longest is twice this.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Announced intervals without an announcement after which a dynamic peer is dropped, and bounds of the interval.
+/// Number of announced intervals without an announcement after which a dynamic peer is dropped, and bounds of the
+/// interval.
 const INTERVALS: u32 = 3;
 const INTERVAL: core::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
-/// A peer that was sent a probe.
+/// A probe that awaits its answer, with the announcement that caused it.
 #[derive(Debug)]
 struct PendingProbe {
     nonce: u64,
@@ -34,19 +35,19 @@ struct PendingProbe {
     until: Instant,
 }
 
-/// Budget for answers to one packet: at most two, and hardly more bytes than the packet had, so that forged source
-/// addresses gain no amplification.
+/// Budget for the answers to one packet: at most two, and hardly more bytes than the packet had, so that packets with
+/// forged source addresses are not amplified.
 #[derive(Debug)]
 pub(super) struct AnswerBudget {
     bytes: u64,
     answers: u32,
 }
 impl AnswerBudget {
-    /// Budget for a packet of `len` bytes.
+    /// Creates the budget for answers to a packet of `len` bytes.
     pub const fn new(len: u64) -> AnswerBudget {
         AnswerBudget { bytes: if len < SHORT { SHORT } else { len }, answers: 2 }
     }
-    /// Takes an answer of `len` bytes from the budget; returns false if it does not fit.
+    /// Charges an answer of `len` bytes to the budget; returns false if it does not fit.
     fn take(&mut self, len: u64) -> bool {
         let fits = len <= self.bytes && self.answers > 0;
         if fits {
@@ -65,7 +66,7 @@ pub(super) struct DynamicPeers {
     seed: u64,
     asked_ever: u64,
     asked: Map<SocketAddr, PendingProbe>,
-    /// Time of the next check for unanswered probes.
+    /// Time of the next check for unanswered probes; `None` without probes.
     look: Option<Instant>,
     met: Map<SocketAddr, LinkId>,
 }
@@ -75,7 +76,7 @@ impl DynamicPeers {
         let base = dynamic_link_base(layer);
         DynamicPeers { base, number: 0, seed, asked_ever: 0, asked: map(seed), look: None, met: map(seed) }
     }
-    /// Link for bundles from unknown addresses; nothing is ever sent over it.
+    /// Link on which bundles from unknown addresses are offered; nothing is ever sent over it.
     pub(super) const fn nobody(&self) -> LinkId {
         LinkId(self.base | 0x00ff_ffff)
     }
@@ -91,21 +92,22 @@ impl DynamicPeers {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.look
     }
-    /// Forgets unanswered probes.
+    /// Forgets probes that were not answered in time.
     pub(super) fn expire(&mut self, now: Instant) {
-        // One timer serves all probes, each of which lasts between one and two times `ANSWER`.
+        // One timer serves all probes, so each of them lasts between one and two times `ANSWER`.
         if self.look.is_some_and(|at| at <= now) {
             self.asked.retain(|_, asked| asked.until > now);
             self.asked.shrink_to_fit();
             self.look = (!self.asked.is_empty()).then(|| now + ANSWER);
         }
     }
-    /// Nonce to probe a peer with; a pending one is reused.
+    /// Returns the nonce with which to probe a peer: that of its pending probe, if it announced the same node ID, or a
+    /// new one.
     fn ask(&mut self, now: Instant, from: SocketAddr, name: String, listens: Duration) -> u64 {
         if let Some(asked) = self.asked.get(&from).filter(|asked| asked.name == name) {
             return asked.nonce;
         }
-        // A flood of addresses empties the table instead of growing it: genuine peers announce themselves again.
+        // A flood of addresses empties the table instead of growing it; genuine peers announce themselves again.
         if self.asked.len() >= ASKED_MAX {
             self.asked.clear();
         }
@@ -116,7 +118,7 @@ impl DynamicPeers {
         self.look.get_or_insert(until);
         nonce
     }
-    /// Removes and returns the pending probe that this nonce answers.
+    /// Removes and returns the pending probe that a confirmation with this nonce answers.
     fn answers(&mut self, from: SocketAddr, nonce: u64) -> Option<PendingProbe> {
         self.asked.get(&from).filter(|asked| asked.nonce == nonce)?;
         self.asked.remove(&from)
@@ -124,7 +126,8 @@ impl DynamicPeers {
 }
 
 impl Udpcl {
-    /// Processes an announcement or confirmation of a peer without a configured link.
+    /// Handles an announcement or confirmation of a peer without a configured link: makes or prolongs its link, or
+    /// probes it.
     pub(super) fn introduces(
         &mut self,
         now: Instant,
@@ -149,7 +152,7 @@ impl Udpcl {
         let packet = probe_packet(Probe { nonce, sequence: 0, delay_ms: 0 });
         self.answer(from, packet.into(), room, out);
     }
-    /// Answers a probe that asks for an immediate answer; others are ignored.
+    /// Answers a probe that asks for an immediate answer, and ignores others.
     pub(super) fn probed(
         &mut self,
         from: SocketAddr,
@@ -162,21 +165,21 @@ impl Udpcl {
             self.answer(from, packet.into(), room, out);
         }
     }
-    /// Sends an answer if the budget allows.
+    /// Sends an answer if the budget for the packet allows.
     fn answer(&self, from: SocketAddr, packet: Bytes, room: &mut AnswerBudget, out: &mut impl Sink<Output>) {
         if room.take(packet.len() as u64) {
             let train = DatagramBatch::single(Payload::from(packet));
             out.push(Output::Socket(socket::Output::Datagrams { to: Destination::Address(from), train }));
         }
     }
-    /// Makes a link for a peer that confirmed its address; it lasts while the peer announces that it listens.
+    /// Makes a link for a peer that confirmed its address; the link lasts while the peer announces that it listens.
     fn meet(&mut self, now: Instant, from: SocketAddr, asked: PendingProbe, out: &mut impl Sink<Output>) {
         if self.dynamic.met.len() >= MET_MAX || self.dynamic.met.contains_key(&from) {
             return;
         }
         let numbers = 0x00ff_ffff;
         let mut link = LinkId(self.dynamic.base | self.dynamic.number);
-        // Numbers wrap around, so one may still be in use.
+        // Numbers wrap around, so the next one may still be in use.
         while self.by_link.contains_key(&link) {
             self.dynamic.number = (self.dynamic.number + 1) % numbers;
             link = LinkId(self.dynamic.base | self.dynamic.number);

@@ -1,4 +1,4 @@
-//! The entity's state machine: links, deadlines, and dispatch of inputs.
+//! The entity's state machine: timers of links, and dispatch of inputs.
 
 use super::dynamic::DynamicPeers;
 use super::peers::Homes;
@@ -10,18 +10,18 @@ use farlink_base::layer::{ConvergenceLayer, Input, Output, Ticket};
 use farlink_base::socket;
 use farlink_base::{Few, Instant, LinkId, Rng, Sink, TimerQueue};
 
-/// Resources that an entity holds now; all zero when idle.
+/// Resources that an entity holds now. All but `dynamic` are zero when it is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// Incomplete transfers being received.
     pub transfers: usize,
-    /// Bytes of incomplete transfers, and the memory that their fragmentation costs.
+    /// Bytes of incomplete transfers, including the memory that their fragmentation costs.
     pub arriving_bytes: u64,
     /// Bundles waiting to be sent.
     pub queued: usize,
-    /// Bytes of waiting bundles that have not been sent.
+    /// Bytes of waiting bundles that have not been sent, in memory or not.
     pub queued_bytes: u64,
-    /// Peers without a configured link that confirmed where they listen.
+    /// Dynamic links: peers without a configured link that confirmed their address.
     pub dynamic: usize,
 }
 
@@ -30,7 +30,7 @@ pub struct Usage {
 pub struct Udpcl {
     pub(super) config: Config,
     pub(super) spans: Vec<UdpclSpan>,
-    /// Index into `spans`, by link.
+    /// Index into `spans`, by link number.
     pub(super) by_link: Few<LinkId, usize>,
     /// Unused indices of `spans`.
     pub(super) vacant: Vec<usize>,
@@ -45,7 +45,7 @@ pub struct Udpcl {
 }
 
 impl Udpcl {
-    /// Creates an entity with these neighbours. Links start down.
+    /// Creates an entity with links to these neighbours; the links start down.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Udpcl {
         let bounds = TransferBounds {
             transfers: config.transfers.into(),
@@ -61,7 +61,7 @@ impl Udpcl {
             dynamic: DynamicPeers::new(config.layer, config.seed),
             transfers: Transfers::new(bounds, config.seed),
             agenda: TimerQueue::new(),
-            // A random start: after a restart few numbers match those that peers remember.
+            // Start at random, so that after a restart few numbers match those that peers remember.
             next_transfer: Rng::stream(config.seed, 0x0d9c).below(1 << 31),
             next_ticket: 1,
             closing: false,
@@ -83,7 +83,7 @@ impl Udpcl {
             dynamic: self.dynamic.met(),
         }
     }
-    /// Size of the link table, vacant entries included.
+    /// Size of the link table, including unused entries.
     pub fn places(&self) -> usize {
         debug_assert_eq!(self.by_link.len() + self.vacant.len(), self.spans.len());
         self.spans.len()
@@ -93,7 +93,7 @@ impl Udpcl {
         Ticket(self.next_ticket - 1)
     }
 
-    /// Marks a span whose deadline or readiness may have changed.
+    /// Marks a span whose deadline or readiness may have changed, for [`Self::settle`].
     pub(super) fn touch(&mut self, index: usize) {
         if !core::mem::replace(&mut self.spans[index].touched, true) {
             self.touched.push(index);
@@ -126,7 +126,7 @@ impl Udpcl {
             self.touch(index);
         }
     }
-    /// Updates deadline and readiness of every marked span.
+    /// Updates the deadline and the readiness of every marked span.
     pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         while let Some(index) = self.touched.pop() {
             let span = &mut self.spans[index];
@@ -144,7 +144,7 @@ impl Udpcl {
                 span.armed = deadline.map(|deadline| self.agenda.arm(deadline, index));
             }
         }
-        // A burst over many links must not keep its memory.
+        // Release the memory of a burst over many links.
         if self.touched.capacity() > 64 {
             self.touched = Vec::new();
         }
@@ -167,7 +167,7 @@ impl ConvergenceLayer for Udpcl {
             Input::SendBroken { link, id } | Input::CancelSend { link, id } => self.take_back(link, id, out),
             Input::RemoveLink { link } => self.remove_link(link, out),
             Input::Shutdown => self.shutdown(out),
-            // UDPCL conveys no verdicts and offers complete bundles only; it has no sessions, and its partial
+            // UDPCL conveys no verdicts and offers complete bundles only. It has no sessions, and its incomplete
             // transfers own their memory.
             Input::Accepted { .. }
             | Input::Refused { .. }

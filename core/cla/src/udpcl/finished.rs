@@ -1,24 +1,25 @@
-//! Memory of finished transfers, so that late copies of their segments, duplicated by the network or the sender, are
+//! Memory of finished transfers, by which late copies of their segments, duplicated by the network or the sender, are
 //! recognised.
 
 use core::net::SocketAddr;
 use farlink_base::{Duration, Instant, Set, set};
 
-/// Source address and transfer number.
+/// Source address and transfer number, which together identify a transfer.
 pub(super) type TransferId = (SocketAddr, u64);
 
-/// Shortest time that a transfer is remembered: as long as a copy may be delayed (draft section 3.3.1).
+/// Shortest time for which a transfer is remembered: as long as a copy may be delayed (draft-ietf-dtn-udpcl section
+/// 3.3.1).
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Most transfers per generation.
+/// Most transfers in a generation.
 const MOST: usize = 16_384;
 
-/// Two generations of finished transfers: each transfer is remembered for one to two minutes, unless more than
-/// [`MOST`] follow.
+/// Two generations of finished transfers. Each transfer is remembered for one to two times [`REMEMBERED`], unless more
+/// than [`MOST`] follow it.
 #[derive(Debug)]
 pub(super) struct Finished {
     young: Set<TransferId>,
     old: Set<TransferId>,
-    /// Time at which the young generation becomes the old one.
+    /// Time at which the young generation becomes the old one, and the old one is dropped.
     until: Instant,
     seed: u64,
 }
@@ -26,14 +27,14 @@ impl Finished {
     pub(super) const fn new(seed: u64) -> Finished {
         Finished { young: set(seed), old: set(seed), until: Instant::ZERO, seed }
     }
-    /// Drops generations that have expired.
+    /// Drops the generations that have expired.
     pub(super) fn expire(&mut self, now: Instant) {
         while self.until <= now && !(self.young.is_empty() && self.old.is_empty()) {
             self.old = core::mem::replace(&mut self.young, set(self.seed));
             self.until += REMEMBERED;
         }
     }
-    /// Time of the next expiry.
+    /// Time of the next expiry; `None` if no transfer is remembered.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.young.is_empty() || !self.old.is_empty()).then_some(self.until)
     }
@@ -42,7 +43,7 @@ impl Finished {
         if self.young.is_empty() && self.old.is_empty() {
             self.until = now + REMEMBERED;
         }
-        // A burst shortens the memory instead of growing it.
+        // In a burst, transfers are remembered for a shorter time, so that memory does not grow.
         if self.young.len() >= MOST {
             self.old = core::mem::replace(&mut self.young, set(self.seed));
             self.until = now + REMEMBERED;

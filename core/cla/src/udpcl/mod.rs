@@ -1,14 +1,14 @@
 //! UDP convergence layer: bundles in datagrams (RFC 7122 3.2), and the extensions of UDPCLv2
 //! (draft-ietf-dtn-udpcl-04).
 //!
-//! [`Udpcl`] is one entity, driven as a [`farlink_base::layer::ConvergenceLayer`]. A bundle leaves as one datagram
-//! or, to a peer of version 2, in segments. There are no acknowledgments: a bundle counts as sent when it has left,
-//! at the link's rate. Both versions are received, without DTLS. [`packet`] is the encoding. Bundles are not parsed:
-//! a function in [`Config`] finds their end.
+//! [`Udpcl`] is one entity, driven as a [`farlink_base::layer::ConvergenceLayer`]. A bundle leaves as one datagram or,
+//! to a peer of version 2, in segments. There are no acknowledgments: a bundle counts as sent when all of it has been
+//! handed to the driver, at the link's rate. Both versions are received, without DTLS. [`packet`] is the encoding.
+//! Bundles are not parsed: a function in [`Config`] finds their end.
 //!
-//! A peer is identified by its address. Bundles from unknown addresses are accepted if [`Config`] allows, but nothing
-//! is sent there until the peer has announced its node ID and that it listens, and has proved by a nonce that it
-//! receives at that address.
+//! A peer is identified by its address. Bundles from unknown addresses are accepted if [`Config`] allows. Nothing but
+//! short answers is sent to such an address until its peer has announced a node ID and that it listens, and has proved
+//! by a nonce that it receives there.
 
 mod arriving;
 mod dynamic;
@@ -46,18 +46,18 @@ pub fn sender_result(_: Refusal) -> Result<(), Refusal> {
 pub struct Config {
     /// This instance's number in its stack: keeps the numbers of dynamic links apart.
     pub layer: LayerId,
-    /// Node ID announced to peers of version 2; empty: none.
+    /// Node ID announced to peers of version 2; empty: only that this node listens is announced.
     pub node_id: String,
     /// Whether datagrams from addresses without a link are accepted.
     pub accept_unknown: bool,
-    /// Seed of transfer numbers and nonces. A real node must not reuse one after a restart: its peers remember
-    /// earlier transfers.
+    /// Seed of transfer numbers and nonces. A real node must use another one after a restart, because its peers
+    /// remember earlier transfers.
     pub seed: u64,
-    /// Most transfers being received at once; peers without a configured link get a quarter.
+    /// Most transfers being received at once; peers without a configured link may use a quarter.
     pub transfers: u32,
-    /// Most bytes of transfers being received; peers without a configured link get a quarter.
+    /// Most bytes of transfers being received; peers without a configured link may use a quarter.
     pub memory_bytes: u64,
-    /// Longest transfer accepted, bytes.
+    /// Longest bundle accepted in segments, bytes.
     pub transfer_bytes: u64,
     /// Time without a new segment after which a transfer is dropped.
     pub idle: Duration,
@@ -85,19 +85,20 @@ impl Default for Config {
 pub struct LinkParams {
     /// Number of the link.
     pub link: LinkId,
-    /// Node ID of the neighbour: claims of other node IDs are rejected. Empty: any.
+    /// Node ID of the neighbour; announcements of other node IDs are rejected. Empty: the first one announced holds.
     pub node_id: String,
     /// Protocol version for sending: 1 (RFC 7122) or 2 (draft-ietf-dtn-udpcl).
     pub version: u8,
     /// Longest datagram, bytes. Longer bundles leave in segments with version 2, and as fragments with version 1
     /// ([`LinkParams::largest`]).
     pub datagram_bytes: u32,
-    /// Headers that the medium adds to each datagram, bytes (IP and UDP: 28); charged to the rate.
+    /// Length of the headers that the medium adds to each datagram, bytes (IP and UDP: 28); they count against the
+    /// rate.
     pub overhead_bytes: u32,
-    /// Bytes per second including headers, while the link has no known rate.
+    /// Sending rate while the rate of the link is not known, bytes per second, headers included.
     pub pace_bytes: u64,
-    /// Longest silence before a keepalive is sent, so that address translators keep the path open; zero: none. At
-    /// least [`KEEPALIVE_MIN`].
+    /// Longest silence before a keepalive is sent, so that address translators keep the path open; at least
+    /// [`KEEPALIVE_MIN`]. Zero: no keepalives.
     pub keepalive: Duration,
 }
 impl Default for LinkParams {

@@ -1,4 +1,4 @@
-//! Encoding of datagrams: messages, distinguished by their first octet, and the extension maps of UDPCLv2
+//! Encoding of datagrams: messages, whose first octet shows their type, and the extension maps of UDPCLv2
 //! (draft-ietf-dtn-udpcl-04).
 
 use crate::cbor::{self, ARRAY, BYTES, MAP, NEGATIVE, TEXT, UINT};
@@ -12,23 +12,23 @@ pub const KEEPALIVE: [u8; 4] = [0; 4];
 /// Longest node ID read, bytes.
 const NODE_ID_MAX: u64 = 255;
 
-/// Keys of extension items (draft section 3.5).
+/// Keys of extension items (draft-ietf-dtn-udpcl section 3.5).
 mod key {
     pub const TRANSFER: u64 = 2;
     pub const SENDER_LISTEN: u64 = 3;
     pub const SENDER_NODE_ID: u64 = 4;
     pub const PEER_PROBE: u64 = 6;
     pub const PEER_CONFIRMATION: u64 = 7;
-    /// Largest absolute value in a key's head: keys are 16-bit signed integers.
+    /// Largest value in the head of a key, because keys are 16-bit signed integers.
     pub const GREATEST: u64 = 0x7fff;
 }
 
-/// Message type, as its first octet shows.
+/// Type of a message, which its first octet shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageKind {
     /// Zeros up to the end of the packet.
     Padding,
-    /// A bundle of version 6, or the CBOR array of version 7.
+    /// A bundle: of version 6, or the CBOR array of version 7.
     Bundle,
     /// A DTLS record.
     Dtls,
@@ -55,7 +55,7 @@ impl MessageKind {
 pub struct TransferSegment {
     /// Transfer number, chosen by the sender.
     pub id: u64,
-    /// Length of the whole transfer, bytes; `None` if this is its only segment.
+    /// Length of the whole transfer, bytes; `None` if this segment is the whole transfer.
     pub total: Option<u64>,
     /// Offset of its data in the transfer, bytes.
     pub offset: u64,
@@ -63,18 +63,18 @@ pub struct TransferSegment {
     pub data: Payload,
 }
 
-/// Probe that asks whether a peer receives.
+/// A probe, which asks whether a peer receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Number of the series of probes.
+    /// Number that identifies a series of probes.
     pub nonce: u64,
-    /// Number within the series.
+    /// Number of the probe within the series.
     pub sequence: u64,
     /// Time to wait for further probes before answering, ms.
     pub delay_ms: u64,
 }
 
-/// Known items of one extension map; others are ignored.
+/// Items of one extension map that this node knows; others are ignored.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Extensions {
     /// Segment of a transfer.
@@ -90,11 +90,11 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// Reads a map and nothing beyond it. An item of the wrong type is ignored.
+    /// Reads a map and nothing beyond it. A known item with a malformed value is ignored.
     ///
     /// # Errors
     ///
-    /// The reason why the map is malformed or truncated: the rest of the packet cannot be read then.
+    /// The reason why the map is malformed or truncated; the rest of the packet cannot be read then.
     pub fn read(reader: &mut PayloadReader<'_>) -> Result<Extensions, &'static str> {
         const NO_MAP: &str = "a malformed extension map";
         let Some((MAP, count)) = cbor::head(reader) else { return Err(NO_MAP) };
@@ -136,7 +136,7 @@ impl Extensions {
     }
 }
 
-/// Reads the head of an array whose length must be in `counts`.
+/// Reads the head of an array; `None` unless its length is one of `counts`.
 fn array(value: &mut PayloadReader<'_>, counts: &[u64]) -> Option<u64> {
     match cbor::head(value)? {
         (ARRAY, Some(count)) if counts.contains(&count) => Some(count),
@@ -162,8 +162,8 @@ fn confirmation(value: &mut PayloadReader<'_>) -> Option<u64> {
     cbor::uint(value)
 }
 
-/// Head of a packet with one segment, and the length of the data that follows and ends the packet. `room`: longest
-/// packet, bytes.
+/// Head of a packet with one segment, and the length of the data that must follow it up to the end of the packet.
+/// `room`: longest packet, bytes.
 pub fn segment_head(id: u64, total: u64, offset: u64, room: u64) -> (Vec<u8>, u64) {
     let mut head = Vec::with_capacity(40);
     cbor::put(&mut head, MAP, 1);
@@ -174,13 +174,13 @@ pub fn segment_head(id: u64, total: u64, offset: u64, room: u64) -> (Vec<u8>, u6
     cbor::put(&mut head, UINT, offset);
     let room = room.saturating_sub(head.len() as u64);
     let fits = room.saturating_sub(cbor::head_len(room) as u64).max(1);
-    // A shorter data string can have a shorter head, which leaves room for one more byte.
+    // One more byte of data may fit, because the head was computed for `room` and shorter data can have a shorter head.
     let fits = if fits + 1 + cbor::head_len(fits + 1) as u64 <= room { fits + 1 } else { fits };
     let len = fits.min(total.saturating_sub(offset));
     cbor::put(&mut head, BYTES, len);
     (head, len)
 }
-/// Packet that announces that its sender listens for `listens_ms`, and its node ID.
+/// Packet that announces that its sender listens for `listens_ms`, and its node ID unless that is empty.
 pub fn announcement(listens_ms: u64, node_id: &str) -> Vec<u8> {
     let mut packet = Vec::with_capacity(16 + node_id.len());
     cbor::put(&mut packet, MAP, if node_id.is_empty() { 1 } else { 2 });
@@ -202,7 +202,7 @@ pub fn probe_packet(probe: Probe) -> Vec<u8> {
     [probe.nonce, probe.sequence, probe.delay_ms].into_iter().for_each(|value| cbor::put(&mut packet, UINT, value));
     packet
 }
-/// Packet that confirms the probe of one sequence number.
+/// Packet that confirms the probe with this nonce and sequence number.
 pub fn confirmation_packet(nonce: u64, sequence: u64) -> Vec<u8> {
     let mut packet = Vec::with_capacity(32);
     cbor::put(&mut packet, MAP, 1);

@@ -1,4 +1,4 @@
-//! Peers: attribution of datagrams by address, and links added and removed at run time.
+//! Attribution of datagrams to links by address, and links added and removed at run time.
 
 use super::LinkParams;
 use super::entity::Udpcl;
@@ -10,14 +10,14 @@ use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::{Destination, LinkState, Output};
 use farlink_base::{Instant, LinkId, Sink};
 
-/// Attribution of a datagram.
+/// Attribution of a datagram to a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Who {
-    /// Link it came over; `None` for an unknown address.
+    /// Link that the datagram came over; `None` for an unknown address.
     pub link: Option<LinkId>,
-    /// Whether a configured link leads to the address or its host.
+    /// Whether a configured link leads to the source address, or to its host.
     pub known: bool,
-    /// Whether the source is not the exact address of a neighbour, so that others may send from there.
+    /// Whether the source is not the exact address of a neighbour, so that others may send from it.
     pub unauthenticated: bool,
 }
 
@@ -36,12 +36,12 @@ impl Homes {
     pub(super) fn remove(&mut self, home: SocketAddr, link: LinkId) {
         self.homes.remove(&(home.ip(), home.port(), link));
     }
-    /// Links that lead to this address.
+    /// Links whose peer has this address.
     fn at(&self, address: SocketAddr) -> impl Iterator<Item = LinkId> {
         let place = |link| (address.ip(), address.port(), link);
         self.homes.range(place(LinkId(0))..=place(LinkId(u32::MAX))).map(|(_, _, link)| *link)
     }
-    /// The link that leads to this host, if it is the only one.
+    /// The link that leads to this host; `None` if there is no link, or more than one.
     fn on(&self, host: IpAddr) -> Option<LinkId> {
         let mut links = self.homes.range((host, 0, LinkId(0))..=(host, u16::MAX, LinkId(u32::MAX)));
         let first = links.next()?.2;
@@ -50,10 +50,10 @@ impl Homes {
 }
 
 impl Udpcl {
-    /// Attributes a datagram by its source address. Some peers send from another port than they listen on: they are
-    /// recognised by their host if one link alone leads there.
+    /// Attributes a datagram by its source address. Some peers send from another port than they listen on; they are
+    /// recognised by their host, if a single link leads there.
     pub(super) fn who(&self, from: SocketAddr) -> Who {
-        // Several links may share an address: prefer one that can receive now.
+        // Several links may share an address; prefer one that can receive now.
         let is_up = |link: &LinkId| self.by_link.get(link).is_some_and(|index| self.spans[*index].state.receive);
         let home = self.homes.at(from).find(is_up).or_else(|| self.homes.at(from).next());
         if home.is_some() {
@@ -62,12 +62,12 @@ impl Udpcl {
         let link = self.homes.on(from.ip());
         Who { link: link.or_else(|| self.dynamic.link_at(from)), known: link.is_some(), unauthenticated: true }
     }
-    /// Index of the configured link a datagram came over.
+    /// Index of the configured link that a datagram came over; `None` for a dynamic link or an unknown address.
     pub(super) fn configured(&self, who: Who) -> Option<usize> {
         who.link.filter(|link| !link.is_dynamic()).and_then(|link| self.by_link.get(&link).copied())
     }
 
-    /// Adds a neighbour. Its link starts down. Returns false if the link number is taken, or dynamic.
+    /// Adds a neighbour; its link starts down. Returns false if the link number is taken, or is that of a dynamic link.
     #[must_use]
     pub fn add_span(&mut self, now: Instant, span: LinkParams, out: &mut impl Sink<Output>) -> bool {
         if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
@@ -93,7 +93,7 @@ impl Udpcl {
         }
         index
     }
-    /// Sets the address of a link's peer; datagrams from there are attributed to the link.
+    /// Sets the address of a link's peer, or removes it; datagrams from there are attributed to the link.
     pub(super) fn peer_is_at(&mut self, link: LinkId, address: Option<SocketAddr>, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         if let Some(before) = core::mem::replace(&mut self.spans[index].home, address) {
@@ -101,7 +101,7 @@ impl Udpcl {
         }
         let Some(home) = address else { return };
         self.homes.insert(home, link);
-        // A dynamic peer at this address becomes the configured neighbour.
+        // A dynamic peer at this address becomes the configured neighbour, so its dynamic link is removed.
         if let Some(met) = self.dynamic.link_at(home) {
             self.remove_link(met, out);
         }
@@ -114,13 +114,14 @@ impl Udpcl {
             self.spans[index].alive_at = None;
         }
         if !state.transmit {
-            // A transfer resumed much later would have timed out at the receiver, and the agent may have other
-            // routes.
+            // Returned at once: a transfer that resumes much later would have timed out at the receiver, and the agent
+            // may have other routes.
             self.give_back(index, out);
         }
         self.touch(index);
     }
-    /// Checks a node ID announced by a neighbour: it must be the configured one, or else the first announced.
+    /// Checks a node ID that a neighbour announced: it must come from the exact address, and be the configured one, or
+    /// the first one announced if none is configured.
     pub(super) fn claims(&mut self, index: usize, name: &str, who: Who, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let expected = span.claimed.as_deref().unwrap_or(&span.config.node_id);
@@ -133,7 +134,7 @@ impl Udpcl {
             out.push(Output::PeerUp { link, claimed, proven: None, node: None });
         }
     }
-    /// Removes a link; unsent bundles return to the agent.
+    /// Removes a link: unsent bundles return to the agent, and transfers from its address are dropped.
     pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
@@ -149,7 +150,7 @@ impl Udpcl {
             self.agenda.cancel(key);
         }
         self.by_link.remove(&link);
-        // Transfers from an address end only if no other link leads there.
+        // Transfers from a neighbour's address are dropped only if no other link leads there.
         let left = match (home, to) {
             (Some(home), _) => {
                 self.homes.remove(home, link);

@@ -25,7 +25,7 @@ impl Protocol for Udpcl {
         settings: || settings(PARAMS),
         link_settings: || settings(LINK_PARAMS),
         sender_result,
-        // Unsent bundles return to the agent as soon as the link is down.
+        // Bundles not sent return to the agent as soon as the link is down.
         outlives: Duration::ZERO,
         header_bytes: 0,
         stops: true,

@@ -1,4 +1,4 @@
-//! Passive reader of UDPCL: bundles in single datagrams and in transfers of version 2.
+//! Passive reader of UDPCL: finds bundles in single datagrams and in transfers of version 2.
 
 use super::packet::{Extensions, MessageKind, TransferSegment};
 use crate::ltp::ranges::RangeSet;
@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use farlink_base::{Bytes, FindEnd, Instant, Payload};
 
-/// Most transfers that are followed or remembered as finished; the oldest is dropped.
+/// Most transfers that are followed or remembered as finished; if there are more, the oldest is dropped.
 pub const TRANSFERS_MAX: usize = 1 << 14;
-/// Most separate runs of data of one transfer; of a transfer with more no further data is taken.
+/// Most separate runs of data of one transfer; once it has as many, only data next to one of them is taken.
 const RUNS_MAX: usize = 256;
-/// Most messages read from one datagram, as the receiver reads.
+/// Most messages read from one datagram, as in the receiver.
 const MESSAGES_MAX: usize = 512;
 
-/// Transfer of which some data passed.
+/// A transfer of which some data passed.
 #[derive(Debug)]
 struct TransferReading {
     total: u64,
@@ -26,12 +26,12 @@ struct TransferReading {
     last: Instant,
 }
 
-/// Reader of the datagrams from one address to another. `E` finds the end of a bundle in a datagram of several.
+/// Passive reader of the datagrams from one address to another. `E` finds the end of a bundle in a datagram of several.
 #[derive(Debug)]
 pub struct UdpclReader<E> {
-    /// Transfers under way; `None`: finished, so that repeated segments begin nothing.
+    /// Transfers under way, by number; `None` marks a finished one, so that repeated segments of it begin nothing.
     transfers: BTreeMap<u64, Option<TransferReading>>,
-    /// Transfers in the order of their beginning.
+    /// Numbers of the transfers, in the order in which they began.
     order: VecDeque<u64>,
     enciphered: bool,
     unread: u64,
@@ -39,7 +39,7 @@ pub struct UdpclReader<E> {
 }
 
 impl<E: FindEnd> UdpclReader<E> {
-    /// Reader that has seen no datagram.
+    /// Creates a reader that has seen no datagram.
     pub const fn new() -> Self {
         UdpclReader {
             transfers: BTreeMap::new(),
@@ -54,7 +54,8 @@ impl<E: FindEnd> UdpclReader<E> {
         self.transfers.values().flatten().count()
     }
 
-    /// Reads the messages of a datagram (draft-ietf-dtn-udpcl-04 3.3) from the front of `rest`.
+    /// Reads the messages of a datagram (draft-ietf-dtn-udpcl-04 3.3); on an error, `rest` is the part that was not
+    /// read.
     fn packet(
         &mut self,
         now: Instant,
@@ -122,7 +123,7 @@ impl<E: FindEnd> UdpclReader<E> {
         if transfer.total != total {
             return Err("two lengths of one transfer");
         }
-        if transfer.received.runs().len() >= RUNS_MAX {
+        if transfer.received.runs().len() >= RUNS_MAX && !transfer.received.touches(offset, end) {
             return Err("a transfer in too many pieces");
         }
         transfer.take(now, (offset, end), head);
@@ -140,7 +141,7 @@ impl<E: FindEnd> UdpclReader<E> {
     }
 }
 
-/// Length of the bundle at the front: all bytes if its end is not found, as the receiver takes them.
+/// Length of the bundle at the front. If its end is not found, the bundle is all bytes, as for the receiver.
 fn bundle_length<E: FindEnd>(bytes: &[u8]) -> usize {
     let mut end = E::default();
     match end.read(bytes) {
@@ -150,7 +151,8 @@ fn bundle_length<E: FindEnd>(bytes: &[u8]) -> usize {
 }
 
 impl TransferReading {
-    /// Takes the data of a segment, `head` its first bytes; data that passed before is ignored.
+    /// Takes the data of a segment, from `start` to `end`, of which `head` is the first bytes; data that passed before
+    /// is ignored.
     fn take(&mut self, now: Instant, (start, end): (u64, u64), head: &[u8]) {
         if self.received.covers(start, end) {
             return;
@@ -165,7 +167,7 @@ impl TransferReading {
         }
     }
     fn passage(&self) -> BundlePassage<'_> {
-        // Without the beginning, the head would be zeros.
+        // Only bytes without a gap before them are given; the bytes of gaps are zeros.
         let known = self.received.prefix().min(self.head.len() as u64) as usize;
         let length = self.received.runs().iter().map(|(start, end)| end - start).sum();
         BundlePassage { head: &self.head[..known], length, first: self.first, last: self.last }
@@ -202,7 +204,7 @@ mod tests {
     use farlink_base::Rng;
     use proptest::prelude::*;
 
-    /// Finds the end of a test bundle: a head of an array, its length in a byte, anything.
+    /// Finds the end of a test bundle, which has a first byte, its length in the second, and any other bytes.
     #[derive(Default)]
     struct ShortEnd(Vec<u8>);
     impl FindEnd for ShortEnd {
@@ -223,7 +225,7 @@ mod tests {
             self.0.get(1).is_some_and(|len| self.0.len() >= usize::from(*len))
         }
     }
-    /// A test bundle.
+    /// A test bundle of `len` bytes, filled with a number.
     fn bundle(number: u8, len: u8) -> Vec<u8> {
         let mut bytes = alloc::vec![number; len.into()];
         (bytes[0], bytes[1]) = (0x9f, len);
@@ -303,6 +305,25 @@ mod tests {
             prop_assert!(seen.iter().all(|times| *times == 1), "{:?}", seen);
             prop_assert_eq!((reader.transfers(), reader.unread()), (0, 0));
         }
+    }
+
+    #[test]
+    fn transfer_at_run_limit_still_completes() {
+        let (mut reader, mut seen, total) = (UdpclReader::<ShortEnd>::new(), Vec::new(), 2 * RUNS_MAX as u64 + 2);
+        let mut lost = 0;
+        let mut pass = |at: u64| {
+            let packet = [&segment_head(3, total, at, 0).0[..], &[1]].concat();
+            reader.push(Instant(at), &packet, &mut |reading| match reading {
+                Reading::Lost(_) => lost += 1,
+                Reading::Bundle(passage) => seen.push(passage.length),
+                other => panic!("{other:?}"),
+            });
+        };
+        // Every other byte, one of them beyond the limit, which must pass again; then the gaps.
+        (0..total).step_by(2).for_each(&mut pass);
+        (1..total).step_by(2).for_each(&mut pass);
+        pass(total - 2);
+        assert_eq!((seen, lost), (alloc::vec![total], 1));
     }
 
     #[test]

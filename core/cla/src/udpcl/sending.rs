@@ -1,4 +1,4 @@
-//! Sender: bundles as datagrams or in segments, and keepalives.
+//! Sender: bundles as single datagrams or in segments, and keepalives.
 
 use super::DATAGRAM_MAX;
 use super::entity::Udpcl;
@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 use farlink_base::layer::{DatagramBatch, Output, SendId};
 use farlink_base::{Bytes, Instant, Leaving, LinkId, Payload, Refusal, Sink, socket};
 
-/// Most batches sent per call, so that the driver can read in between.
+/// Most batches sent by one call, so that the driver can read in between.
 const BATCHES_PER_CALL: u32 = 16;
 
 impl Udpcl {
-    /// Queues a bundle for sending.
+    /// Queues a bundle for sending, or reports that it failed.
     pub(super) fn send(
         &mut self,
         link: LinkId,
@@ -35,7 +35,7 @@ impl Udpcl {
         self.ask(index, out);
         self.touch(index);
     }
-    /// Requests missing bytes of the bundle that leaves next.
+    /// Requests missing bytes of the first bundle in the queue, if few are left.
     fn ask(&mut self, index: usize, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let link = span.config.link;
@@ -45,7 +45,7 @@ impl Udpcl {
             out.push(Output::Want { link, id: job.id, from, len });
         }
     }
-    /// Takes further bytes of a bundle.
+    /// Takes further bytes of a bundle from the agent.
     pub(super) fn send_more(
         &mut self,
         link: LinkId,
@@ -61,7 +61,7 @@ impl Udpcl {
         }
         self.touch(index);
     }
-    /// Withdraws a bundle. If some segments have left, the receiver drops the transfer after its timeout.
+    /// Withdraws a bundle. If some of its segments have left, the receiver drops the transfer after its timeout.
     pub(super) fn take_back(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         if self.spans[index].take_back(id).is_some() {
@@ -101,11 +101,11 @@ impl Udpcl {
         let span = &mut self.spans[index];
         span.end_burst();
         let link = span.config.link;
-        // Without acknowledgments, sent is all that is known.
+        // There are no acknowledgments, so a bundle that has left is reported as sent.
         left.into_iter().for_each(|id| out.push(Output::Sent { id, link }));
         self.touch(index);
     }
-    /// Updates the age of the first bundle if none of it has left; expired bundles fail.
+    /// Updates the age of the first bundle, if none of it has left; bundles that expired or became too long fail.
     fn begin(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let link = span.config.link;
@@ -122,7 +122,7 @@ impl Udpcl {
             out.push(Output::SendFailed { id, link, refused: leaves.then_some(Refusal::TooLarge) });
         }
     }
-    /// Sends the next datagram of the first bundle, which is in memory.
+    /// Sends the next datagram of the first bundle; its bytes are in memory.
     // 7122-3.2-1
     fn transmit_one(
         &mut self,
@@ -160,8 +160,8 @@ impl Udpcl {
         span.charge(datagram);
     }
 
-    /// Sends a keepalive to a silent neighbour (RFC 7122 3.4); with version 2 an announcement of this node's ID and
-    /// listening time (draft section 3.5.3).
+    /// Sends a keepalive to a neighbour if one is due (RFC 7122 3.4); with version 2, an announcement of this node's ID
+    /// and listening time (draft-ietf-dtn-udpcl section 3.5.3).
     pub(super) fn say_alive(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if !span.may_send() || span.alive_at.is_none_or(|at| at > now) {
@@ -173,7 +173,7 @@ impl Udpcl {
         } else {
             Bytes::from_static(&KEEPALIVE)
         };
-        // Keepalives are charged to the rate like data.
+        // Keepalives count against the rate, as data does.
         span.busy_until = span.busy_until.max(now);
         span.charge(packet.len() as u64);
         span.alive_at = Some(now + every);

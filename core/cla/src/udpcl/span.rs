@@ -1,4 +1,4 @@
-//! One neighbour: link state, bundles to send, and pacing.
+//! One neighbour: state of its link, bundles to send, and pacing.
 
 use super::LinkParams;
 use alloc::boxed::Box;
@@ -7,11 +7,11 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, SendId, WINDOW};
 use farlink_base::{DataRate, Duration, Instant, Leaving, Payload, TimerKey};
 
-/// Longest burst, and most that a late driver may catch up.
+/// Longest burst, and longest lateness of the driver that is made up for.
 const BURST: Duration = Duration::from_millis(2);
-/// Most bundles queued here, as time at the link's rate: more stay with the agent, which can still reorder them.
+/// Longest time that queued bundles take at the link's rate. Others stay with the agent, which can still reorder them.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
-/// Most bytes queued here, at any rate.
+/// Most bytes queued here, whatever the rate.
 const QUEUE_BYTES: u64 = 64 << 20;
 /// Data per IP packet of a fragmented datagram, bytes: 1500 less the IP header.
 const PACKET_DATA: u64 = 1480;
@@ -25,15 +25,15 @@ pub(super) struct OutgoingBundle {
     pub(super) total: u64,
     /// Bytes that have left.
     pub(super) at: u64,
-    /// Next bytes to leave, and those after them: cutting a short rope repeatedly is cheap.
+    /// Next bytes to leave, and the bytes after them. They are apart because cutting a short rope repeatedly is cheap.
     window: Payload,
     rest: Payload,
-    /// End of the range requested so far.
+    /// End of the range requested so far, as an offset in the bundle.
     asked: u64,
-    /// Age update at departure, and growth by it in bytes.
+    /// Age update to apply at departure, and number of bytes that it added.
     leaving: Leaving,
     grown: u64,
-    /// Transfer number, once assigned.
+    /// Transfer number; `None` until the first segment leaves.
     pub(super) transfer: Option<u64>,
 }
 impl OutgoingBundle {
@@ -65,7 +65,7 @@ impl OutgoingBundle {
     pub(super) fn has(&self, len: u64) -> bool {
         self.have() >= len.min(self.total - self.at)
     }
-    /// Next range to request, once few bytes are left.
+    /// Next range to request, as first byte and length; `None` while enough is in memory or a request is pending.
     pub(super) fn want(&mut self) -> Option<(u64, u64)> {
         let (from, here) = (self.asked, self.at + self.have());
         // One request at a time.
@@ -77,7 +77,7 @@ impl OutgoingBundle {
         self.asked += len;
         Some((from - self.grown, len))
     }
-    /// Takes requested bytes.
+    /// Takes bytes that were requested; others are ignored.
     pub(super) fn give(&mut self, from: u64, part: Payload) {
         let expected = self.at + self.have();
         if from.saturating_add(self.grown) == expected && part.len() <= self.asked - expected && !part.is_stored() {
@@ -103,20 +103,20 @@ impl OutgoingBundle {
 pub(super) struct UdpclSpan {
     pub(super) config: LinkParams,
     pub(super) to: Destination,
-    /// Address of the peer, if the driver knows it.
+    /// Address of the peer; `None` if the driver has not given it.
     pub(super) home: Option<SocketAddr>,
     pub(super) state: LinkState,
     pub(super) queue: VecDeque<OutgoingBundle>,
-    /// Bytes queued, in memory or not.
+    /// Bytes queued that have not left, in memory or not.
     pub(super) unsent: u64,
-    /// Time at which everything sent has left the transmitter.
+    /// Time until which the transmitter is busy with everything sent so far.
     pub(super) busy_until: Instant,
     was_idle: bool,
     /// Time of the next keepalive.
     pub(super) alive_at: Option<Instant>,
-    /// Time at which a dynamic peer stops listening.
+    /// Time at which the link of a dynamic peer is removed, unless the peer announces itself again.
     pub(super) until: Option<Instant>,
-    /// Node ID announced by the peer and reported to the agent.
+    /// Node ID that the peer announced and that was reported to the agent.
     pub(super) claimed: Option<Box<str>>,
     pub(super) armed: Option<TimerKey>,
     pub(super) ready: bool,
@@ -125,7 +125,7 @@ pub(super) struct UdpclSpan {
 
 impl UdpclSpan {
     pub(super) fn new(mut config: LinkParams, to: Destination) -> UdpclSpan {
-        // The head of a segment and some data must fit.
+        // At least the head of a segment and some data must fit into a datagram.
         config.datagram_bytes = config.datagram_bytes.clamp(64, super::DATAGRAM_MAX as u32);
         if !config.keepalive.is_zero() {
             // 7122-3.4-2
@@ -152,7 +152,7 @@ impl UdpclSpan {
     pub(super) fn set_state(&mut self, now: Instant, state: LinkState) {
         let before = core::mem::replace(&mut self.state, state);
         if before.rate != state.rate {
-            // Time on the wire was computed at the old rate; at rate zero it would never end.
+            // The time on the wire was computed at the old rate; if that was zero, it would never end.
             self.busy_until = self.busy_until.min(now);
         }
         if state.transmit != before.transmit || self.alive_at.is_none() {
@@ -161,31 +161,33 @@ impl UdpclSpan {
             self.alive_at = alive.then(|| now + first);
         }
     }
-    /// Keepalive interval; zero: none. A listening node announces itself within a minute (draft section 3.5.3).
+    /// Keepalive interval; zero: no keepalives. With version 2 at most a minute, because a listening node must announce
+    /// itself within a minute (draft-ietf-dtn-udpcl section 3.5.3).
     pub(super) fn alive_every(&self) -> Duration {
         match self.announces() {
             true => self.config.keepalive.min(Duration::from_secs(60)),
             false => self.config.keepalive,
         }
     }
-    /// Whether keepalives are announcements of version 2 rather than four zeros.
+    /// Whether keepalives are announcements of version 2, not the four zeros of version 1.
     pub(super) fn announces(&self) -> bool {
         self.config.version >= 2
     }
-    /// Rate of the link, headers included.
+    /// Rate of the link, which includes headers.
     pub(super) fn rate(&self) -> DataRate {
         self.state.rate.unwrap_or(DataRate::from_bytes_per_second(self.config.pace_bytes))
     }
     pub(super) fn may_send(&self) -> bool {
         self.state.transmit && self.rate().0 > 0
     }
-    /// Length of a datagram on the link, bytes: one longer than an IP packet is sent in fragments.
+    /// Length of a datagram on the link, bytes, with headers; a long one is sent as several IP fragments, each with its
+    /// own.
     fn wire_bytes(&self, datagram: u64) -> u64 {
         let packets = (datagram + UDP_HEADER).div_ceil(PACKET_DATA).max(1);
         let header = u64::from(self.config.overhead_bytes).saturating_sub(UDP_HEADER);
         datagram + UDP_HEADER.min(self.config.overhead_bytes.into()) + packets * header
     }
-    // A datagram refreshes address translators, so it postpones the keepalive; an announcement has its own schedule.
+    // A datagram keeps address translators open, so it postpones the keepalive; an announcement has its own schedule.
     pub(super) fn charge(&mut self, datagram: u64) {
         let cost = self.rate().time_for(self.wire_bytes(datagram));
         self.busy_until += cost;
@@ -193,7 +195,7 @@ impl UdpclSpan {
             self.alive_at = Some(self.busy_until + self.alive_every());
         }
     }
-    /// Starts a burst, which may go on while `busy_until` is not after the result.
+    /// Starts a burst; the caller may send while `busy_until` is not after the returned time.
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
         let catch_up = if self.was_idle { Duration::ZERO } else { BURST };
         let earliest = Instant(now.0.saturating_sub(catch_up.as_nanos() as u64));
@@ -203,16 +205,16 @@ impl UdpclSpan {
     }
     pub(super) fn end_burst(&mut self) {
         self.was_idle = !self.has_work();
-        // An idle link keeps no queue memory.
+        // Release the memory of the queue when it is empty.
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
     }
-    /// Whether a datagram can leave.
+    /// Whether a datagram can leave: its bytes are in memory.
     pub(super) fn has_work(&self) -> bool {
         self.queue.front().is_some_and(|job| job.has(self.step(job)))
     }
-    /// Bytes that must be in memory for the next datagram.
+    /// Number of bytes that must be in memory for the next datagram.
     fn step(&self, job: &OutgoingBundle) -> u64 {
         if self.in_segments(job.total) { self.config.datagram_bytes.into() } else { job.total }
     }
@@ -220,19 +222,19 @@ impl UdpclSpan {
     pub(super) fn in_segments(&self, total: u64) -> bool {
         self.config.version >= 2 && total > u64::from(self.config.datagram_bytes)
     }
-    /// Time of the next action.
+    /// Time of the next action; `None` if nothing is scheduled.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let send = (self.may_send() && self.has_work()).then(|| self.busy_until.max(now));
         let alive = self.alive_at.filter(|_| self.may_send());
         Instant::earliest([send, alive, self.until])
     }
-    /// Whether another bundle is welcome. At the mark, half of it must leave first.
+    /// Whether the agent may give another bundle: the queue is below its mark, or below half of it once it was full.
     pub(super) fn wants_more(&self) -> bool {
         let mark = self.rate().volume_in(QUEUE_TIME).clamp(1, QUEUE_BYTES);
         let mark = if self.ready { mark } else { mark / 2 + 1 };
         self.may_send() && self.unsent < mark
     }
-    /// Removes a bundle from the queue.
+    /// Removes a bundle from the queue; `None` if the queue does not have it.
     pub(super) fn take_back(&mut self, id: SendId) -> Option<OutgoingBundle> {
         let place = self.queue.iter().position(|job| job.id == id)?;
         let job = self.queue.remove(place)?;

@@ -1,5 +1,5 @@
-//! Transfers being received (draft-ietf-dtn-udpcl-04, section 3.6.2). An incomplete one is dropped some time after
-//! its last segment; nothing is retransmitted.
+//! Transfers being received (draft-ietf-dtn-udpcl-04, section 3.6.2). An incomplete transfer is dropped some time after
+//! its last new segment; nothing is retransmitted.
 
 use super::finished::{Finished, TransferId};
 use super::packet::{MessageKind, TransferSegment};
@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::{Duration, Instant, Map, Payload, Refusal, TimerKey, TimerQueue, map};
 
-/// Memory that a transfer costs besides its data, and that each run of data costs.
+/// Memory that each transfer costs besides its data, and that each run of its data costs, bytes.
 const TRANSFER_BYTES: u64 = 256;
 const RUN_BYTES: u64 = 192;
-/// Divisors of the bounds: for all peers without a configured link together, for one of these within that share, and
-/// for one neighbour.
+/// Divisors of the bounds: for the share of all peers without a configured link together, for the share of one such
+/// peer within that, and for the share of one neighbour.
 const UNAUTHENTICATED_PART: u64 = 4;
 const UNAUTHENTICATED_PEER_PART: u64 = 4;
 const NEIGHBOUR_PART: u64 = 2;
@@ -20,11 +20,11 @@ const NEIGHBOUR_PART: u64 = 2;
 /// Bounds on transfers being received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferBounds {
-    /// Transfers at once.
+    /// Most transfers at once.
     pub transfers: u64,
-    /// Bytes of all transfers.
+    /// Most bytes of all transfers together, including the memory that their fragmentation costs.
     pub memory: u64,
-    /// Bytes of one transfer.
+    /// Most bytes of one transfer.
     pub longest: u64,
     /// Time without a new segment after which a transfer is dropped.
     pub idle: Duration,
@@ -35,18 +35,18 @@ pub(super) struct TransferBounds {
 pub(super) enum SegmentOutcome {
     /// Incomplete, or a repetition.
     Nothing,
-    /// The transfer is complete.
+    /// The transfer is complete; this is its bundle.
     Whole(Payload),
-    /// A rule was violated; the reason.
+    /// The segment violates a rule, for this reason.
     Malformed(&'static str),
-    /// The transfer exceeds a bound.
+    /// The segment or its transfer exceeds a bound.
     Refused(Refusal),
 }
 
 #[derive(Debug)]
 struct PartialTransfer {
     total: u64,
-    /// Contiguous data, by offset.
+    /// Contiguous runs of data, by offset.
     runs: BTreeMap<u64, Payload>,
     have: u64,
     weight: u64,
@@ -55,7 +55,7 @@ struct PartialTransfer {
     timer: TimerKey,
 }
 impl PartialTransfer {
-    /// Adds data; returns false if some of it is here already.
+    /// Adds data of a segment; returns false, and adds nothing, if some of it is there already.
     fn add(&mut self, offset: u64, data: &Payload) -> bool {
         let end = offset + data.len();
         let before = self.runs.range(..=offset).next_back().map(|(start, run)| (*start, start + run.len()));
@@ -64,15 +64,15 @@ impl PartialTransfer {
             return false;
         }
         self.have += data.len();
-        // Copied, because the receive buffer may be much larger.
+        // Copy the data, because the receive buffer that holds it may be much larger.
         let data = data.own();
-        // Only data that follows a run is appended to it: joining on both sides would copy repeatedly, and runs are
-        // charged for.
+        // Append data only to the run that it follows. Joining it with the run after it as well would copy repeatedly;
+        // the runs that stay separate are charged for.
         let start = before.filter(|(_, ends)| *ends == offset).map_or(offset, |(start, _)| start);
         self.runs.entry(start).or_default().gather(data);
         true
     }
-    /// Joins all runs into one rope of few chunks.
+    /// Joins all runs, in order, into one rope of few chunks.
     fn join(self) -> Payload {
         let many = self.runs.len() > 1;
         let mut whole = Payload::new();
@@ -84,7 +84,7 @@ impl PartialTransfer {
     }
 }
 
-/// Transfers and bytes held by one group of senders.
+/// Number of transfers and of bytes held by one group of senders.
 #[derive(Clone, Copy, Default, Debug)]
 struct TransferShare {
     transfers: u64,
@@ -104,7 +104,7 @@ impl TransferShare {
     }
 }
 
-/// All transfers being received, with the shares of their senders.
+/// All transfers being received, with the shares of the groups of senders.
 #[derive(Debug)]
 pub(super) struct Transfers {
     bounds: TransferBounds,
@@ -114,7 +114,8 @@ pub(super) struct Transfers {
     dynamic: TransferShare,
     /// Timers of idle transfers.
     timers: TimerQueue<TransferId>,
-    /// Finished transfers of neighbours and of other peers, apart so that neither evicts the other's.
+    /// Finished transfers of neighbours, and of other peers; kept apart so that neither group evicts those of the
+    /// other.
     finished: [Finished; 2],
 }
 
@@ -141,12 +142,12 @@ impl Transfers {
         let [neighbours, others] = &self.finished;
         Instant::earliest([self.timers.next_deadline(), neighbours.due(), others.due()])
     }
-    /// Drops transfers that have been idle too long.
+    /// Drops transfers that were idle for too long.
     pub(super) fn expire(&mut self, now: Instant) {
         self.finished.iter_mut().for_each(|finished| finished.expire(now));
         while let Some((_, id)) = self.timers.pop_due(now) {
             match self.open.get_mut(&id) {
-                // A segment only moves `dies`; the timer is rearmed here, once per timeout.
+                // A segment only moves `dies`; the timer is armed again here, at most once per timeout.
                 Some(transfer) if transfer.dies > now => transfer.timer = self.timers.arm(transfer.dies, id),
                 _ => drop(self.close(id)),
             }
@@ -156,7 +157,7 @@ impl Transfers {
             self.of.shrink_to_fit();
         }
     }
-    /// Takes in a segment.
+    /// Handles a segment.
     pub(super) fn on_segment(
         &mut self,
         now: Instant,
@@ -167,7 +168,7 @@ impl Transfers {
         let id = (from, segment.id);
         let finished = &mut self.finished[usize::from(unauthenticated)];
         finished.expire(now);
-        // A late or repeated segment of a finished transfer.
+        // Ignore late or repeated segments of a finished transfer.
         if segment.data.is_empty() || finished.contains(&id) {
             return SegmentOutcome::Nothing;
         }
@@ -180,7 +181,8 @@ impl Transfers {
             finished.insert(now, id);
             return whole(segment.data);
         };
-        // Checked before the transfer is looked up: a forged offset must not end a genuine one.
+        // Checked before the transfer is looked up, so that a segment with a forged offset does not end a genuine
+        // transfer.
         if segment.offset.checked_add(segment.data.len()).is_none_or(|end| end > total) {
             return SegmentOutcome::Malformed("a segment beyond the end of its transfer");
         }
@@ -234,7 +236,7 @@ impl Transfers {
         }
         let Some(transfer) = self.open.get_mut(&id) else { return SegmentOutcome::Nothing };
         if !transfer.add(segment.offset, &segment.data) {
-            // A repeated segment overlaps as well (draft section 3.6.2).
+            // Overlapping data is ignored (draft-ietf-dtn-udpcl section 3.6.2); repeated segments overlap, too.
             return SegmentOutcome::Nothing;
         }
         transfer.dies = now + self.bounds.idle;
@@ -252,7 +254,7 @@ impl Transfers {
         let bundle = self.close(id).map(PartialTransfer::join);
         bundle.map_or(SegmentOutcome::Nothing, whole)
     }
-    /// Ends a transfer that broke a rule; its later segments are ignored.
+    /// Ends a transfer that broke a rule; later segments of it are ignored.
     fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> SegmentOutcome {
         if let Some(transfer) = self.close(id) {
             self.finished[usize::from(transfer.unauthenticated)].insert(now, id);
@@ -274,7 +276,7 @@ impl Transfers {
         }
         Some(transfer)
     }
-    /// Drops the transfers of an address that is not a peer any more.
+    /// Drops the incomplete transfers from an address that is no longer a peer's.
     pub(super) fn forget(&mut self, from: SocketAddr) {
         if self.of.contains_key(&from) {
             let of_it: Vec<TransferId> = self.open.keys().filter(|id| id.0 == from).copied().collect();

@@ -1,4 +1,4 @@
-//! A node that announces itself and receives beacons, in virtual time; links come up as a test decides.
+//! A node that announces itself and receives beacons, in virtual time; a test decides which links come up.
 #![allow(dead_code)]
 
 use farlink_base::{Duration, EndpointId, Instant};
@@ -35,7 +35,7 @@ pub fn serving(node: &str, period: u64, sequence: u32, services: &[(&str, u16)])
 /// Answers of the node to the announcer's queries.
 #[derive(Default)]
 pub struct SiteWorld {
-    /// Nodes that are reachable without a beacon.
+    /// Node IDs of nodes that can be reached without a new link.
     pub known: BTreeSet<String>,
     /// Addresses that accept connections.
     pub answer: BTreeSet<SocketAddr>,
@@ -61,15 +61,15 @@ pub struct AnnounceSite {
     pub announcer: Announcer,
     pub world: SiteWorld,
     pub now: Instant,
-    /// Beacons sent, with their times.
+    /// Beacons sent, with the times of sending.
     pub said: Vec<(Instant, Vec<u8>)>,
-    /// Links made: time, number, node, address, layer.
+    /// Links made: time, number, node ID, address, layer.
     pub discovered: Vec<(Instant, DiscoveredId, String, SocketAddr, usize)>,
     /// Links ended: time, number, reason.
     pub lost: Vec<(Instant, DiscoveredId, &'static str)>,
 }
 impl AnnounceSite {
-    /// A site of this name, with an interval of 5 s, that connects by TCPCLv4.
+    /// Creates a site with this node ID and an interval of 5 s, which connects by TCPCLv4.
     pub fn new(name: &str, change: impl FnOnce(&mut Config)) -> AnnounceSite {
         let mut config = Config {
             node_ids: vec![name.parse().unwrap()],
@@ -121,11 +121,11 @@ impl AnnounceSite {
     pub fn leave(&mut self) {
         self.give(Input::Leave);
     }
-    /// Number of present links.
+    /// Number of links that exist.
     pub fn links(&self) -> usize {
         self.world.links.borrow().len()
     }
-    /// Names of all nodes discovered so far, in order.
+    /// Node IDs of all nodes discovered so far, in order.
     pub fn names(&self) -> Vec<&str> {
         self.discovered.iter().map(|found| &found.2[..]).collect()
     }

@@ -1,5 +1,5 @@
-//! World of the datagram suite: two engines, a lossy channel and two simple agents, in virtual time. Every run is
-//! determined by its seed.
+//! World for tests of datagram layers: two engines, a lossy channel and two simple agents, in virtual time. Every run
+//! is determined by its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// Impairments of the channel, per direction.
+/// Impairments of the channel, by direction.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub loss: [f64; 2],
@@ -23,9 +23,9 @@ pub struct Channel {
     pub jitter: Duration,
     pub duplicate: f64,
     pub rate: Option<DataRate>,
-    /// Outages, s.
+    /// Outages, as start and end, s.
     pub down: Vec<(f64, f64)>,
-    /// Whether the engines know the outages.
+    /// Whether the engines are told of the outages.
     pub told: bool,
 }
 impl Default for Channel {
@@ -47,7 +47,7 @@ impl Channel {
     }
 }
 
-/// A bundle of the tests: length (4 bytes), number (8 bytes), then bytes that depend on the number.
+/// Test bundle: length (4 bytes), number (8 bytes), then bytes that depend on the number.
 pub fn bundle(number: u64, len: usize) -> Payload {
     let mut bytes = Vec::with_capacity(len.max(12));
     bytes.extend((len.max(12) as u32).to_be_bytes());
@@ -60,7 +60,7 @@ pub fn number_of(bundle: &Payload) -> u64 {
     bundle.copy_to(0, &mut head);
     u64::from_be_bytes(head[4..].try_into().unwrap())
 }
-/// End of the first bundle in a block.
+/// Length of the first bundle in a block; `None` if it is incomplete.
 pub fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
     let mut head = [0; 4];
     if !block.reader().read_exact(&mut head) {
@@ -78,9 +78,9 @@ pub struct EngineSide {
     pub waiting: VecDeque<(u64, Payload, bool)>,
     pub open: BTreeMap<SendId, (u64, Payload, bool)>,
     pub done: BTreeSet<u64>,
-    /// Bundles offered since the last start, or kept before.
+    /// Numbers of bundles offered since the last start, or kept before.
     pub known: BTreeSet<u64>,
-    /// Bundles kept, with the number of offers of each.
+    /// Numbers of bundles kept; and number of offers of each bundle.
     pub accepted: BTreeSet<u64>,
     pub offers: BTreeMap<u64, u32>,
     pub failed: u32,
@@ -90,14 +90,14 @@ pub struct EngineSide {
     pub peers: Vec<LinkId>,
     pub sent_bytes: u64,
     pub malformed: u32,
-    /// Ends of sessions, counted.
+    /// Number of sessions that ended, by kind of end.
     pub ends: BTreeMap<&'static str, u32>,
-    /// Bundles offered in part.
+    /// Bundles offered in part so far.
     arriving: BTreeMap<Ticket, Payload>,
     pub aborted: u32,
-    /// Bytes requested by the layer.
+    /// Number of bytes that the layer requested.
     pub asked: u64,
-    /// Most bytes that an engine held of incoming blocks.
+    /// Largest number of bytes that the engine held of incoming blocks.
     pub most_arriving: u64,
     held: BTreeSet<Ticket>,
     next_send: u64,
@@ -119,23 +119,23 @@ pub struct EnginePair {
     rng: Rng,
     queue: BTreeMap<(Instant, u64), PairEvent>,
     order: u64,
-    /// Time that the agents take to keep a bundle.
+    /// Time after which the agents have kept a bundle.
     pub keep: Duration,
-    /// Refusals by the agent of side 1, by bundle.
+    /// Refusals by the agent of side 1, by number of the bundle.
     pub refuse: BTreeMap<u64, Refusal>,
     pub record: bool,
-    /// Most datagrams joined to one arriving batch; 1: none.
+    /// Most datagrams that are joined to one arriving batch; 1: none are joined.
     pub join: usize,
-    /// Bundles longer than this are sent in parts.
+    /// Length above which bundles are sent in parts.
     pub stream_from: u64,
-    /// Bundles whose reading fails once.
+    /// Numbers of bundles whose reading fails once.
     pub broken: BTreeSet<u64>,
-    /// Probability that a part is answered by a hold, and its duration.
+    /// Probability that a part is answered by a hold, and duration of the hold.
     pub hold: (f64, Duration),
-    /// Datagrams sent per side, and the one to lose: side and index.
+    /// Number of datagrams sent by each side; and the one to lose, as side and index.
     pub datagrams: [u64; 2],
     pub lose: Option<(usize, u64)>,
-    /// Datagrams that left each side and those of it that arrived, with their times, if `record` is set.
+    /// If `record` is set: datagrams that left each side, and those of them that arrived, with the times.
     pub left: [Vec<(Instant, Payload)>; 2],
     pub arrived: [Vec<(Instant, Payload)>; 2],
     generation: [u32; 2],
@@ -218,7 +218,7 @@ impl EnginePair {
     pub fn restart_at(&mut self, seconds: f64, side: usize) {
         self.at(instant(seconds), PairEvent::Restart(side));
     }
-    /// Queues a bundle at a side.
+    /// Queues a bundle for sending at a side.
     pub fn offer(&mut self, side: usize, number: u64, payload: Payload, reliable: bool) {
         self.sides[side].waiting.push_back((number, payload, reliable));
     }
@@ -238,7 +238,7 @@ impl EnginePair {
             self.input(side, Input::Link { link: LINK, state });
         }
     }
-    /// Passes one input to a side, and processes all that follows.
+    /// Passes one input to a side, and handles everything that follows.
     pub fn input(&mut self, side: usize, input: Input) {
         let mut out = Vec::new();
         let s = &mut self.sides[side];
@@ -324,7 +324,7 @@ impl EnginePair {
             }
         }
     }
-    /// Handles a received part: some are answered by a hold, or a refusal.
+    /// Handles a received part; some parts are answered by a hold or a refusal.
     fn part(&mut self, side: usize, ticket: Ticket) {
         let s = &mut self.sides[side];
         let number = number_of(&s.arriving[&ticket]);
@@ -349,7 +349,7 @@ impl EnginePair {
         };
         self.input(side, input);
     }
-    /// The agent: keeps a bundle once, refuses repetitions.
+    /// Plays the agent, which keeps each bundle once and refuses repetitions.
     fn agent(&mut self, side: usize, ticket: Ticket, part: &Payload, reliable: bool) {
         let s = &mut self.sides[side];
         if let [Chunk::Fill { seed, .. }] = part.chunks() {
@@ -430,7 +430,7 @@ impl EnginePair {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         [first, self.sides[0].ltp.next_timeout(), self.sides[1].ltp.next_timeout()].into_iter().flatten().min()
     }
-    /// Processes the next event; returns false if there is none.
+    /// Handles the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let Some(next) = self.next() else { return false };
         self.now = self.now.max(next);
@@ -476,7 +476,7 @@ impl EnginePair {
         }
         true
     }
-    /// Runs until all bundles are done; panics after `steps`.
+    /// Runs until all bundles are done; panics if that takes more than `steps` steps.
     pub fn run(&mut self, steps: usize) {
         // The first input lets the agents send.
         for side in 0..2 {
@@ -496,7 +496,7 @@ impl EnginePair {
     pub fn usage(&self) -> [Usage; 2] {
         [self.sides[0].ltp.usage(), self.sides[1].ltp.usage()]
     }
-    /// Runs until nothing is under way; then nothing may be held.
+    /// Runs until nothing is under way, when nothing may be held any more.
     pub fn settle(&mut self) {
         for _ in 0..2_000_000 {
             if self.usage() == [Usage::default(); 2] && self.queue.is_empty() {

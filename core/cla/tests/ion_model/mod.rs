@@ -1,4 +1,4 @@
-//! Model of ION's LTP receiver, with the rules in which it differs from this engine: each checkpoint received, copies
+//! Model of ION's LTP receiver, with the rules in which it differs from this engine. Each checkpoint received, copies
 //! included, gets a new report; beyond a number of reports the session is cancelled (RFC 5326 6.11, RLEXC); a report
 //! has at most 20 claims; secondary reports have trailing zeros; its socket is small and drained at a fixed rate.
 #![allow(dead_code, reason = "each test uses another part")]
@@ -23,7 +23,7 @@ pub struct IonSetup {
     pub delay: Duration,
     /// Rate configured for this side's link.
     pub rate: Option<DataRate>,
-    /// Reports after which a session is cancelled.
+    /// Number of reports after which a session is cancelled.
     pub reports: u32,
     /// Capacity of ION's socket, bytes, and its drain rate, bytes per second.
     pub socket: u64,
@@ -58,7 +58,7 @@ struct OpenReport {
 
 #[derive(Default)]
 struct IonSession {
-    /// Received runs, by their start.
+    /// Runs of received bytes: end, by start.
     runs: BTreeMap<u64, u64>,
     end: Option<u64>,
     reports: u32,
@@ -181,15 +181,15 @@ fn padded(segment: &Segment, zeros: usize) -> Bytes {
 /// Result of a run.
 #[derive(Debug)]
 pub struct IonOutcome {
-    /// Blocks delivered by ION, and bundles confirmed to this side.
+    /// Number of blocks that ION delivered, and number of bundles confirmed to this side.
     pub delivered: u32,
     pub sent: u64,
     pub seconds: f64,
     pub cancelled: u32,
     pub datagrams: u64,
-    /// Datagrams dropped at ION's socket.
+    /// Number of datagrams dropped at ION's socket.
     pub overrun: u64,
-    /// Datagrams that this side reported as malformed.
+    /// Number of datagrams that this side reported as malformed.
     pub malformed: u64,
     pub reasons: BTreeSet<&'static str>,
 }
@@ -203,7 +203,7 @@ pub fn run(setting: &IonSetup) -> IonOutcome {
     let mut rng = Rng::new(setting.seed);
     let mut now = Instant(1_000_000_000);
     let start = now;
-    // Time, sequence number, whether to ION, bytes.
+    // Datagrams under way, by arrival time and order: whether to ION, and bytes.
     let mut queue: BTreeMap<(Instant, u64), (bool, Bytes)> = BTreeMap::new();
     let mut order = 0;
     let mut free_at = now;

@@ -1,4 +1,4 @@
-//! LTP engines driven by hand in virtual time: tests see and feed single datagrams.
+//! LTP engines driven by hand in virtual time; tests see and pass single datagrams.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId, Ticket};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// A bundle of the tests: length (4 bytes), then bytes that depend on its number.
+/// Test bundle: length (4 bytes), then bytes that depend on its number.
 pub fn bundle(number: u8, len: usize) -> Payload {
     let mut bytes = (len as u32).to_be_bytes().to_vec();
     bytes.resize(len, number);
@@ -33,9 +33,9 @@ pub fn at(engine: u64) -> SocketAddr {
 pub struct LtpBench {
     pub ltp: Ltp,
     pub now: Instant,
-    /// Reasons of dropped datagrams.
+    /// Reasons for which datagrams were dropped.
     pub dropped: Vec<&'static str>,
-    /// Bundles received, and whether completely.
+    /// Bundles received, and whether each is complete.
     pub arrived: Vec<(Payload, bool)>,
     pub sent: Vec<SendId>,
     pub failed: Vec<SendId>,
@@ -45,7 +45,7 @@ pub struct LtpBench {
     open: Vec<(Ticket, Payload)>,
 }
 impl LtpBench {
-    /// Engine `own`, whose neighbour is engine `peer` at its known address.
+    /// Creates engine `own`, whose neighbour is engine `peer` at its known address.
     pub fn new(own: u64, peer: u64, tune: impl Fn(&mut Config, &mut SpanConfig)) -> LtpBench {
         let mut config = Config { engine: own, seed: 5 + own, split, ..Config::default() };
         let mut span = SpanConfig { link: LINK, engine: peer, node: NodeId(peer), ..SpanConfig::default() };
@@ -65,7 +65,7 @@ impl LtpBench {
         bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![at(peer)] }));
         bench
     }
-    /// Datagrams sent after an input.
+    /// Passes an input; returns the datagrams sent after it.
     pub fn input(&mut self, input: Input) -> Vec<Bytes> {
         let mut datagrams = Vec::new();
         let mut inputs = vec![input];
@@ -113,7 +113,7 @@ impl LtpBench {
         let train = DatagramBatch::single(Payload::from(datagram.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from, train }))
     }
-    /// Receives a datagram from an engine.
+    /// Passes a datagram from an engine; returns the datagrams sent after it.
     pub fn receive(&mut self, engine: u64, datagram: impl Into<Bytes>) -> Vec<Bytes> {
         self.receive_from(at(engine), datagram)
     }
@@ -139,8 +139,8 @@ pub fn segments(datagrams: &[Bytes]) -> Vec<Segment> {
     datagrams.iter().map(segment).collect()
 }
 
-/// Exchanges datagrams between two engines until both are silent, starting with these from the first. Those for which
-/// `lost` holds are dropped. Returns all datagrams with their senders.
+/// Exchanges datagrams between two engines until both are silent, beginning with `first` from the first engine.
+/// Datagrams for which `lost` returns true are dropped. Returns all datagrams with their senders.
 pub fn talk(
     benches: [&mut LtpBench; 2],
     engines: [u64; 2],

@@ -7,7 +7,7 @@ use farlink_base::{Duration, Event, Instant, LayerId, LinkId, Payload, Refusal, 
 use farlink_cla::oneway::{Config, Framing, LinkParams, OneWay};
 
 pub const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
-/// Stream opened by a peer.
+/// Stream that a peer opened.
 pub const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
 /// Address of the neighbour of link 0.
 pub const PLACE: &str = "10.0.0.1";
@@ -19,7 +19,7 @@ pub fn frame(framing: Framing, bundle: &[u8]) -> Vec<u8> {
     out.extend_from_slice(bundle);
     out
 }
-/// Cases in the file of vectors: description and bytes.
+/// Cases in the file of vectors: description, and bytes.
 pub fn vectors(framing: Framing) -> Vec<(String, Vec<u8>)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/stcp_mtcp.json");
     let file: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -47,11 +47,11 @@ pub struct Lone {
     pub framing: Framing,
     pub now: Instant,
     pub stream: StreamId,
-    /// Bytes written since the last query.
+    /// Bytes written since the test last took them.
     pub written: Vec<u8>,
-    /// Reasons of its complaints since the last query.
+    /// Reasons of faults reported since the test last took them.
     pub reasons: Vec<&'static str>,
-    /// Other outputs.
+    /// Other outputs since the test last took them.
     pub said: Vec<Output>,
 }
 impl Lone {
@@ -60,28 +60,28 @@ impl Lone {
         let (written, reasons, said) = (Vec::new(), Vec::new(), Vec::new());
         Lone { layer, framing, now: Instant::ZERO, stream: PASSIVE, written, reasons, said }
     }
-    /// A layer that does not connect, with a known neighbour.
+    /// Makes a layer that does not connect, with a neighbour whose address is known.
     pub fn waiting(framing: Framing, config: Config) -> Lone {
         let mut lone = Lone::new(framing, config, vec![LinkParams { connect: false, ..span() }]);
         lone.located(&[PLACE]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone
     }
-    /// A layer to which its neighbour has connected.
+    /// Makes a layer to which its neighbour has connected.
     pub fn passive(framing: Framing, config: Config) -> Lone {
         let mut lone = Lone::waiting(framing, config);
         lone.open(0, PLACE);
         lone.said();
         lone
     }
-    /// A layer that has connected to its neighbour.
+    /// Makes a layer that has connected to its neighbour.
     pub fn active(framing: Framing, config: Config, span: LinkParams) -> Lone {
         let mut lone = Lone::new(framing, config, vec![span]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone.connects(1 << 20);
         lone
     }
-    /// Opens the stream that the layer asked for, with this room; returns its outputs.
+    /// Opens the stream that the layer asked for, with this room; returns the layer's outputs.
     pub fn connects(&mut self, room: u64) -> Vec<Output> {
         match self.said().pop() {
             Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) => self.stream = stream,
@@ -94,7 +94,7 @@ impl Lone {
         assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Confirm { .. }))));
         said
     }
-    /// A peer at this address connects as stream `number`.
+    /// Lets a peer at this address connect, as stream `number`.
     pub fn open(&mut self, number: u64, address: &str) {
         self.stream = StreamId(PASSIVE.0 + number);
         let from = format!("{address}:40000").parse().unwrap();
@@ -156,7 +156,7 @@ impl Lone {
     pub fn reasons(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.reasons)
     }
-    /// Offers since the last query, part by part; asserts that there were no other outputs.
+    /// Takes the offers so far, part by part; asserts that there were no other outputs.
     pub fn offers(&mut self) -> Vec<(Ticket, Vec<u8>, bool)> {
         let offer = |o: Output| match o {
             Output::Offer { ticket, part, last, .. } => (ticket, part.to_bytes().unwrap().to_vec(), last),
@@ -165,7 +165,7 @@ impl Lone {
         self.said().into_iter().map(offer).collect()
     }
 }
-/// Whether a stream was closed, and if so by a reset.
+/// Whether a stream was closed: `Some(true)` by a reset, `Some(false)` in order, `None` if not.
 pub fn closed(said: &[Output], stream: StreamId) -> Option<bool> {
     said.iter().find_map(|o| match o {
         Output::Socket(socket::Output::Close { stream: s, abort }) if *s == stream => Some(*abort),

@@ -1,4 +1,4 @@
-//! Stand-in for the agent: sends each bundle until it is confirmed, accepts each once.
+//! Simple agent of one side: sends each bundle until it is confirmed, and accepts each bundle once.
 
 use super::{LINK, StreamPlan};
 use farlink_base::layer::{Input, Output, SendId, Ticket};
@@ -21,7 +21,7 @@ pub struct StreamAgent {
     finished: BTreeSet<Ticket>,
     accepted: BTreeMap<usize, usize>,
     pub repeated: u64,
-    /// Reports about peers.
+    /// Claimed and proven node IDs of the peer, as reported, in order.
     pub met: Vec<(Option<String>, Option<String>)>,
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Debug for StreamAgent {
     }
 }
 
-/// Contents of bundle `index` of a side: any two differ, however they are mixed.
+/// Contents of bundle `index` of a side; the contents of any two bundles differ, even where they are mixed up.
 fn content(side: usize, index: usize, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(index as u8)).collect();
     let name = [&[side as u8][..], &(index as u32).to_be_bytes()].concat();
@@ -65,7 +65,7 @@ impl StreamAgent {
     pub fn is_done(&self) -> bool {
         self.confirmed.len() == self.lengths.len()
     }
-    /// Bundles accepted from the other side.
+    /// Number of bundles accepted from the other side.
     pub fn accepted(&self) -> usize {
         self.accepted.len()
     }
@@ -79,7 +79,7 @@ impl StreamAgent {
         let part = if len > self.stream_from { bundle.slice(0, 1 + id.0 * 7919 % total) } else { bundle };
         Some(Input::Send { link: LINK, id, total, part, reliable: true, leaving: Leaving::AS_IT_IS })
     }
-    /// Answers a request for bytes.
+    /// Answers a request for bytes of a bundle; `broken`: by a read failure.
     pub fn more(&self, id: SendId, from: u64, len: u64, broken: bool) -> Input {
         let index = self.sending[&id];
         let part = Payload::from(content(self.side, index, self.lengths[index])).slice(from, len);
@@ -93,7 +93,7 @@ impl StreamAgent {
     pub fn retry(&mut self) {
         self.queue.extend(self.failed.drain(..));
     }
-    /// Loses everything but bundles on disk; unconfirmed bundles are sent again.
+    /// Loses everything but the bundles on disk; unconfirmed bundles will be sent again.
     pub fn restart(&mut self) {
         let lost = std::mem::take(&mut self.sending);
         self.queue.extend(lost.into_values());
@@ -103,7 +103,7 @@ impl StreamAgent {
         self.ready = false;
         self.peers = 0;
     }
-    /// Verdict, if it is due: at the last part, or for a refusal at the first.
+    /// Returns the verdict on a bundle if it is due: at the last part, or at the first part for a refusal.
     pub fn on_offer(&mut self, ticket: Ticket, part: Payload, last: bool, refuse: bool) -> Option<Input> {
         assert!(!self.finished.contains(&ticket), "{ticket:?} goes on after its end");
         if last {
@@ -125,7 +125,7 @@ impl StreamAgent {
         let bytes = self.offers.remove(&ticket)?.to_bytes().unwrap();
         let index = u32::from_be_bytes(bytes[1..5].try_into().unwrap()) as usize;
         assert_eq!(&bytes[..], content(1 - self.side, index, bytes.len()), "bundle {index} came damaged");
-        // Accepted: on disk from now on, even if the answer is lost.
+        // An accepted bundle is on disk from now on, even if the answer is lost.
         if self.accepted.insert(index, bytes.len()).is_some() {
             self.repeated += 1;
             return Some(Input::Refused { ticket, reason: Refusal::Duplicate });
@@ -155,8 +155,8 @@ impl StreamAgent {
         }
         assert!((0..=1).contains(&self.peers), "peer up and down do not alternate");
     }
-    /// Asserts that every bundle of the other side was accepted once and intact, or, if some may be lost, that the
-    /// accepted ones were.
+    /// Asserts that every bundle of the other side was accepted once and intact; if bundles may be lost, asserts it of
+    /// the accepted ones.
     pub fn check_accepted(&self, lengths: &[usize], plan: &StreamPlan) {
         let came = |index: &usize| !plan.may_lose() || self.accepted.contains_key(index);
         let want: BTreeMap<usize, usize> = lengths.iter().copied().enumerate().filter(|(at, _)| came(at)).collect();

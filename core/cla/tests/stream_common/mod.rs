@@ -1,6 +1,6 @@
 //! Two layers joined by byte streams in virtual time, with the impairments of networks: arbitrary chunks, stalls,
-//! resets at any byte, outages, restarts. An agent at each end sends until every bundle is confirmed, and keeps
-//! accepted ones.
+//! resets at any byte, outages, restarts. An agent at each end sends until every bundle is confirmed, and keeps the
+//! bundles that it accepted.
 
 mod agent;
 mod wire;
@@ -14,7 +14,7 @@ use wire::StreamPipe;
 
 /// Address of both sides.
 const PLACE: &str = "127.0.0.1:4556";
-/// Link between the two, with the same number at both.
+/// Link between the two sides; both use the same number.
 pub const LINK: LinkId = LinkId(0);
 
 /// Parameters of one run.
@@ -23,7 +23,7 @@ pub struct StreamPlan {
     pub seed: u64,
     /// Lengths of the bundles that each side sends.
     pub bundles: [Vec<usize>; 2],
-    /// Capacity of a stream per direction, bytes.
+    /// Capacity of a stream in each direction, bytes.
     pub capacity: u64,
     /// Largest chunk delivered at once, bytes.
     pub chunk: u64,
@@ -31,21 +31,21 @@ pub struct StreamPlan {
     pub delay: Duration,
     /// Longest delay of a verdict.
     pub verdict: Duration,
-    /// Refusals for lack of room, per 1000 offers.
+    /// Number of refusals for lack of room per 1000 offers.
     pub refused: u64,
-    /// Bundles longer than this are sent in parts.
+    /// Length above which bundles are sent in parts, bytes.
     pub stream_from: usize,
-    /// Read failures per 1000 requests.
+    /// Number of read failures per 1000 requests.
     pub broken: u64,
-    /// Holds per 1000 parts.
+    /// Number of holds per 1000 parts.
     pub held: u64,
-    /// Resets the first stream after so many bytes from this side.
+    /// Side and number of bytes: after this many from that side, the first stream is reset.
     pub reset: Option<(usize, u64)>,
     /// Start and end of link outages.
     pub gaps: Vec<(Duration, Duration)>,
-    /// Times at which a side loses everything but bundles on disk.
+    /// Times at which a side loses everything but the bundles on disk, and the side.
     pub restarts: Vec<(Duration, usize)>,
-    /// Whether the layer cannot convey refusals: then a restart loses bundles kept for another offer.
+    /// Whether the layer cannot convey refusals; a restart then loses bundles that were kept to be offered again.
     pub forgetful: bool,
     /// Node IDs that each side's certificate proves; `None`: no TLS.
     pub certificates: Option<[Vec<String>; 2]>,
@@ -72,7 +72,7 @@ impl Default for StreamPlan {
     }
 }
 impl StreamPlan {
-    /// Whether a bundle that counts as sent may be lost.
+    /// Whether a bundle that was reported as sent may be lost.
     fn may_lose(&self) -> bool {
         self.forgetful && !self.restarts.is_empty() && self.refused + self.held > 0
     }
@@ -81,16 +81,16 @@ impl StreamPlan {
 /// Result of a run.
 #[derive(Debug)]
 pub struct StreamOutcome {
-    /// Time of the last confirmation.
+    /// Time from the start to the last confirmation.
     pub took: Duration,
-    /// Bundles offered again because their confirmation was lost.
+    /// Number of bundles that arrived again, because their confirmation was lost.
     pub repeated: u64,
     pub streams: usize,
-    /// Bytes delivered over the first stream, per sending side.
+    /// Number of bytes delivered over the first stream, by sending side.
     pub first: [u64; 2],
-    /// Identities of the peer reported to each side, in order: claimed and proven.
+    /// Identities of the peer as reported to each side, in order: claimed and proven node ID.
     pub peers: [Vec<(Option<String>, Option<String>)>; 2],
-    /// Bytes that passed over each stream, per sending side, with their times.
+    /// Bytes that passed over each stream, by sending side, with their times.
     pub wire: Vec<[Vec<(Instant, Payload)>; 2]>,
 }
 
@@ -98,11 +98,11 @@ enum Todo {
     Opened(usize),
     Refused(usize, StreamId),
     Deliver(usize, usize),
-    /// Bytes from this side confirmed to have arrived.
+    /// Confirmation that bytes from this side have arrived.
     Confirmed(usize, usize, u64),
-    /// Verdict of an agent, with the number of restarts of the side when it was scheduled.
+    /// Verdict of an agent, with the number of restarts that its side had when the verdict was scheduled.
     Verdict(usize, usize, Input),
-    /// Answer to a request, or a resume, with the same number.
+    /// Answer to a request, or a resume, with the number of restarts that its side had when it was scheduled.
     Tell(usize, usize, Input),
     Retry(usize),
     Link(LinkState),
@@ -169,7 +169,7 @@ impl<L: ConvergenceLayer> StreamWorld<'_, L> {
             |side: usize| self.plan.may_lose() || self.agents[side].accepted() == self.plan.bundles[1 - side].len();
         self.agents.iter().all(StreamAgent::is_done) && (0..2).all(here)
     }
-    /// Sets the addresses of both sides.
+    /// Tells a side the addresses of the other.
     fn locate(&mut self, side: usize) {
         let addresses = vec![PLACE.parse().unwrap()];
         self.give(side, Input::Socket(socket::Input::Located { link: LINK, addresses }));
@@ -182,7 +182,7 @@ impl<L: ConvergenceLayer> StreamWorld<'_, L> {
         Duration::from_micros(1 + self.rng.below(longest.as_micros().max(1) as u64))
     }
 
-    /// Processes the next event: a timer of a layer, or an event of the network.
+    /// Handles the next event: a timer of a layer, or an event of the network; returns false if there is none.
     fn step(&mut self) -> bool {
         let timer = (0..2).filter_map(|side| self.layers[side].next_timeout().map(|at| (at, side))).min();
         let event = self.todo.first_key_value().map(|((at, _), _)| *at);
@@ -307,7 +307,7 @@ impl<L: ConvergenceLayer> StreamWorld<'_, L> {
         self.schedule(index, from);
     }
 
-    /// Breaks a stream; the side that caused it is not notified.
+    /// Breaks a stream; the side `silent`, which caused it, is not notified.
     fn reset(&mut self, index: usize, silent: Option<usize>) {
         for side in 0..2 {
             if let Some(stream) = self.connections[index].drop_side(side)
@@ -327,7 +327,7 @@ impl<L: ConvergenceLayer> StreamWorld<'_, L> {
         self.send(side);
     }
 
-    /// Sends bundles while the layer is ready.
+    /// Gives bundles to the layer of a side while that is ready.
     fn send(&mut self, side: usize) {
         while let Some(input) = self.agents[side].next_send() {
             let mut outputs = Vec::new();

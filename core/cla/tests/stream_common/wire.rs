@@ -3,12 +3,12 @@
 use farlink_base::{Instant, Payload, StreamId};
 
 pub struct StreamPipe {
-    /// Side that connected.
+    /// Side that opened the stream.
     pub active: usize,
     streams: [Option<StreamId>; 2],
     /// Whether each side knows that the stream is open.
     pub open: [bool; 2],
-    /// Bytes written by each side and not delivered.
+    /// Bytes that each side has written and that are not delivered.
     pub buffers: [Payload; 2],
     pub delivered: [u64; 2],
     /// Whether a delivery from this side is scheduled.
@@ -44,7 +44,7 @@ impl StreamPipe {
             wire: Default::default(),
         }
     }
-    /// Stream number at this side, while it is open there.
+    /// Number of the stream at this side; `None` if it is not open there.
     pub fn stream(&self, side: usize) -> Option<StreamId> {
         self.streams[side]
     }
@@ -77,12 +77,12 @@ impl StreamPipe {
         self.streams[side] = None;
         self.buffers[1 - side] = Payload::new();
     }
-    /// The other side's stream, once, when everything from a closed side has arrived.
+    /// Stream of the other side, once everything from a closed side has arrived; returned only once.
     pub fn finished(&mut self, from: usize) -> Option<StreamId> {
         let over = self.closed[from] && self.buffers[from].is_empty();
         if over && !core::mem::replace(&mut self.ended[1 - from], over) { self.streams[1 - from] } else { None }
     }
-    /// Drops this side's stream with everything in it.
+    /// Drops the stream at this side, with everything in it; returns its number, if it was open there.
     pub fn drop_side(&mut self, side: usize) -> Option<StreamId> {
         self.buffers = [Payload::new(), Payload::new()];
         self.streams[side].take()

@@ -6,7 +6,7 @@ use farlink_base::layer::{Input, Output};
 use farlink_base::socket;
 use farlink_cla::tcpcl_v4::{Config, Versions};
 
-/// Contact header flags: acknowledgments, refusals and lengths; acknowledgments only (ION); none.
+/// Contact header flags: all three features (acknowledgments, refusals, lengths); acknowledgments only (ION); none.
 pub const ALL: u8 = 0x0d;
 pub const SILENT: u8 = 0x01;
 pub const NONE: u8 = 0x00;
@@ -34,11 +34,11 @@ pub fn ack(bytes: u64) -> Vec<u8> {
 pub fn old_ours() -> Config {
     Config { versions: Versions::Three, ..ours() }
 }
-/// A layer to which the script, with these features, has connected; outputs cleared.
+/// A layer to which the script has connected, with these features; its outputs are taken.
 pub fn passive(flags: u8) -> Lone {
     introduced(Lone::passive(old_ours()), flags)
 }
-/// A layer that has connected to the script.
+/// A layer that has connected to the script, which has these features.
 pub fn active(flags: u8) -> Lone {
     introduced(Lone::connecting(old_ours(), span()), flags)
 }

@@ -32,7 +32,7 @@ pub fn init_of(id: &str) -> Vec<u8> {
     [&[7, 0, 30][..], &mru, &mru, &(id.len() as u16).to_be_bytes(), id.as_bytes(), &[0; 4]].concat()
 }
 
-/// Room of a stream: small enough that the peer never seems not to read.
+/// Room of a stream, small enough that the peer never seems not to read.
 const ROOM: u64 = 1 << 17;
 
 /// One layer whose peer is scripted.
@@ -40,9 +40,9 @@ pub struct Lone {
     pub layer: TcpclV4,
     pub now: Instant,
     pub stream: StreamId,
-    /// Bytes written since the last query.
+    /// Bytes written since the test last took them.
     pub written: Vec<u8>,
-    /// Other outputs.
+    /// Other outputs since the test last took them.
     pub said: Vec<Output>,
 }
 impl Lone {
@@ -100,7 +100,7 @@ impl Lone {
     pub fn receive(&mut self, bytes: &[u8]) {
         self.give(Input::Socket(socket::Input::Data { stream: self.stream, data: Payload::from(bytes.to_vec()) }));
     }
-    /// The script reads everything written; then time passes.
+    /// Lets the script read everything written, then lets time pass.
     pub fn wait(&mut self, time: Duration) {
         self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: ROOM }));
         let end = self.now + time;
@@ -116,7 +116,7 @@ impl Lone {
     pub fn said(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.said)
     }
-    /// Introduces the script, and clears all outputs.
+    /// Introduces the script, and takes all outputs.
     pub fn greet(mut self, keepalive: u16) -> Lone {
         self.receive(&message("contact_no_tls"));
         let mut init = message("sess_init_ipn");
@@ -127,12 +127,12 @@ impl Lone {
         self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: 1 << 20 }));
         self
     }
-    /// Bundles confirmed by the peer.
+    /// Numbers of the bundles that the peer confirmed.
     pub fn sent(&mut self) -> Vec<u64> {
         let sent = |o: &Output| if let Output::Sent { id, .. } = o { Some(id.0) } else { None };
         self.said().iter().filter_map(sent).collect()
     }
-    /// Bundles returned, with the peer's reasons.
+    /// Numbers of the bundles that returned to the agent, with the peer's reasons.
     pub fn failed(&mut self) -> Vec<(u64, Option<Refusal>)> {
         let failed =
             |o: &Output| if let Output::SendFailed { id, refused, .. } = o { Some((id.0, *refused)) } else { None };

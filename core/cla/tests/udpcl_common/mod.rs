@@ -1,4 +1,4 @@
-//! World of the UDPCL suite: two entities and a channel that loses, delays, reorders and duplicates datagrams, in
+//! World for tests of UDPCL: two entities, and a channel that loses, delays, reorders and duplicates datagrams, in
 //! virtual time. Every run is determined by its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// A bundle of the tests: head of an array, length (4 bytes), number (8 bytes), then bytes that depend on the number.
+/// Test bundle: head of an array, length (4 bytes), number (8 bytes), then bytes that depend on the number.
 pub fn bundle(number: u64, len: usize) -> Payload {
     let mut bytes = vec![0x9f];
     bytes.extend((len.max(13) as u32).to_be_bytes());
@@ -23,7 +23,7 @@ pub fn number_of(bundle: &Payload) -> u64 {
     bundle.copy_to(0, &mut head);
     u64::from_be_bytes(head[5..].try_into().unwrap())
 }
-/// End of the first bundle in a datagram.
+/// Length of the first bundle in a datagram; `None` if it is incomplete.
 pub fn split(datagram: &Payload) -> Result<Option<u64>, Malformed> {
     let mut head = [0; 5];
     if !datagram.reader().read_exact(&mut head) {
@@ -115,7 +115,7 @@ impl UdpclBench {
     pub fn send(&mut self, id: u64, bundle: Payload) -> Vec<Output> {
         self.input(Input::send(LINK, SendId(id), bundle, false))
     }
-    /// Advances time, handling all deadlines.
+    /// Advances time, and handles all deadlines.
     pub fn later(&mut self, after: f64) -> Vec<Output> {
         let until = Instant(self.now.0 + (after * 1e9) as u64);
         let mut out = Vec::new();
@@ -167,9 +167,9 @@ pub struct UdpclPair {
     pub agents: [UdpclAgent; 2],
     pub channel: Channel,
     pub span: LinkParams,
-    /// Bundles longer than this are sent in parts.
+    /// Length above which bundles are sent in parts, bytes.
     pub stream_from: u64,
-    /// Datagrams that left each side and those of it that arrived, with their times.
+    /// Datagrams that left each side, and those of them that arrived, with the times.
     pub left: [Vec<(Instant, Payload)>; 2],
     pub arrived: [Vec<(Instant, Payload)>; 2],
     rng: Rng,
@@ -287,7 +287,7 @@ impl UdpclPair {
             self.at(when, UdpclEvent::Arrive(1 - side, datagram.clone()));
         }
     }
-    /// Processes the next event; returns false if there is none.
+    /// Handles the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         let due = Instant::earliest([first, self.layers[0].next_timeout(), self.layers[1].next_timeout()]);
@@ -318,8 +318,7 @@ impl UdpclPair {
         }
         true
     }
-    /// Runs until nothing is left to do; asserts that everything handed over has left, and that all memory is
-    /// released.
+    /// Runs until nothing is left to do; asserts that everything handed over has left, and that all memory is released.
     pub fn run(&mut self) {
         (0..2).for_each(|side| self.input(side, Input::Wake));
         for _ in 0..5_000_000 {

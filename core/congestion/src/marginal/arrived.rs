@@ -1,5 +1,5 @@
-//! Bundles known to be delivered: bounded in number, each until its lifetime ends, and no reporter evicts the entries
-//! of others.
+//! Bundles known to be delivered. Their number is bounded, each is remembered until its lifetime ends, and a flood of
+//! reports evicts only entries of its reporter.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -8,11 +8,11 @@ use farlink_base::{Instant, NodeId};
 /// Knowledge of a delivered bundle.
 #[derive(Clone, Copy, Debug)]
 struct ArrivalReport {
-    /// Time at which it is forgotten.
+    /// Time at which the report is forgotten.
     until: Instant,
     /// Reporter; null if this node saw the delivery itself.
     reporter: NodeId,
-    /// Order of learning.
+    /// Position in the order of learning.
     number: u64,
 }
 
@@ -20,7 +20,7 @@ struct ArrivalReport {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownArrival {
     pub id: u128,
-    /// Time at which it is forgotten.
+    /// Time at which the report is forgotten.
     pub until: Instant,
     /// Whether this node saw the delivery; only a destination's own observation is proof.
     pub seen: bool,
@@ -46,7 +46,7 @@ impl Arrived {
     pub fn has(&self, id: u128) -> bool {
         self.known.contains_key(&id)
     }
-    /// Remembers a delivery until a time. Returns whether it is new, or was only reported before and is now seen.
+    /// Remembers a delivery until a time. Returns whether it was unknown, or only reported before and is now seen.
     pub fn learn(&mut self, id: u128, until: Instant, reporter: NodeId) -> bool {
         let heard = self.known.get(&id).map(|known| known.reporter != NodeId::NULL);
         if self.most == 0 || heard.is_some_and(|heard| !heard || reporter != NodeId::NULL) {

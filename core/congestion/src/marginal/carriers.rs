@@ -1,6 +1,6 @@
-//! Carriers of a bundle, encoded in the control's label as indices of nodes in the contact plan. In a plan of up to
-//! 32 nodes each has a bit; up to 254 nodes the last four are listed, beyond that the last two. Nodes with different
-//! plans misread each other's labels and misjudge the worth of copies, nothing more.
+//! Carriers of a bundle, encoded in the control's label as indices of nodes in the contact plan. In a plan of up to 32
+//! nodes each node has a bit; in one of up to 254 nodes the last four carriers are listed, beyond that the last two.
+//! Nodes with different plans misread each other's labels and misjudge the worth of copies, nothing more.
 
 use alloc::vec::Vec;
 
@@ -46,7 +46,7 @@ impl Carriers {
         };
         Carriers { label, nodes }
     }
-    /// Adds a carrier, as the last one.
+    /// Adds a carrier, as the latest one.
     pub fn with(self, place: u32) -> Carriers {
         // A node outside the plan has no index.
         if place >= self.nodes {

@@ -6,9 +6,9 @@ use alloc::collections::BTreeMap;
 use farlink_base::{Instant, NodeId};
 use farlink_book::Reporters;
 
-/// Most nodes remembered.
+/// Maximum number of nodes remembered.
 pub(super) const NODES_MAX: usize = 1024;
-/// Time before the node's start at which a node that was never reported counts as last met, s.
+/// A node that was never reported counts as met this long before the node's start, s.
 const BEFORE_S: f64 = 20_000.0;
 
 /// Source of the knowledge about a node, the least certain first.
@@ -44,7 +44,7 @@ pub(super) fn seconds(now: Instant) -> f64 {
 }
 
 impl Encounters {
-    /// Notes a meeting with a node; `sure` if its identity is certain. Without space, a reported node is forgotten,
+    /// Records a meeting with a node; `sure` if its identity is certain. Without space, a reported node is forgotten,
     /// or else one that only claimed its name, or else the one met longest ago.
     pub fn meet(&mut self, node: NodeId, at_s: f64, sure: bool) {
         if self.met.len() >= NODES_MAX && !self.met.contains_key(&node) && !self.evict_reported() {
@@ -63,8 +63,8 @@ impl Encounters {
         self.met.insert(node, LastMeeting { at_s, by });
         self.reporters.forget(node);
     }
-    /// Notes a reported meeting; the latest counts. Nodes that this node met are never evicted; otherwise an entry of
-    /// the largest reporter is.
+    /// Records a reported meeting; of several, the latest counts. A full table evicts an entry of the reporter with
+    /// most entries, never a node that this node met.
     pub fn note_report(&mut self, node: NodeId, at_s: f64, reporter: NodeId) {
         if let Some(known) = self.met.get_mut(&node) {
             known.at_s = known.at_s.max(at_s);
@@ -77,7 +77,7 @@ impl Encounters {
             self.reporters.note(node, reporter);
         }
     }
-    /// Makes space by forgetting a reported node. Returns whether there was one.
+    /// Makes space by forgetting a reported node. Returns whether one was forgotten.
     fn evict_reported(&mut self) -> bool {
         let Some(loser) = self.reporters.loser() else { return false };
         self.reporters.forget(loser);

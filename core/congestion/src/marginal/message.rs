@@ -5,7 +5,7 @@ use super::arrived::KnownArrival;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId};
 
-/// Most entries per part; a longer part ends the message.
+/// Maximum number of entries per part; a longer part ends the message.
 pub(super) const ENTRIES_MAX: usize = 4096;
 
 const ARRIVED: u8 = b'a';
@@ -87,8 +87,8 @@ fn entries<T>(bytes: &mut &[u8], one: impl Fn(&mut &[u8]) -> Option<T>) -> Optio
     (count <= ENTRIES_MAX).then_some(all)
 }
 
-/// Most parts read per message: a meeting needs four, several waiting messages somewhat more. Each part costs a pass
-/// over known entries, however short it is.
+/// Maximum number of parts read per message: a meeting needs four, several waiting messages somewhat more. Each part,
+/// however short, costs a pass over known entries.
 const PARTS_MAX: usize = 64;
 
 /// Parts of a message, up to the first inconsistency.

@@ -35,14 +35,14 @@ use params::MarginalSettings;
 use planned::{PlanView, Planned};
 use value::rank;
 
-/// Worth of a delivered bundle: less than any other.
+/// Worth of a delivered bundle; less than that of any other bundle.
 const NOTHING: f64 = -1.0;
-/// Added to the worth of protected own bundles: more than any other bundle's, less than that of a newcomer created
-/// here or for this node.
+/// Added to the worth of protected own bundles: they are then worth more than any other bundle, but less than a
+/// newcomer created here or for this node.
 const PROTECTED: f64 = 1e200;
-/// Most reachable neighbours checked for holding a bundle.
+/// Maximum number of reachable neighbours that are checked for having a bundle.
 const ASKED_MAX: usize = 64;
-/// Most bundles held at which all are compared with a neighbour's list.
+/// Maximum number of held bundles up to which all are compared with a neighbour's list.
 const LOOKED_MAX: usize = 1024;
 /// Time for which new facts are gathered before they are relayed.
 const GATHER: Duration = Duration::from_secs(1);
@@ -75,12 +75,12 @@ impl MarginalUtility {
         }
     }
 
-    /// The plan's view of a bundle, if the plan knows its destination.
+    /// The contact plan's view of a bundle, if the plan is used and knows the destination.
     fn asked<'a>(&self, node: &Node<'a>, held: &Held) -> Option<PlanView<'a>> {
         if self.settings.by_plan { PlanView::of(node, held) } else { None }
     }
 
-    /// Worth by meetings of a copy at a node with this memory, beside `others` copies.
+    /// Worth of a copy by meetings, at a node that remembers the meetings `met`, beside `others` copies.
     fn by_chance(&self, node: &Node<'_>, met: &Encounters, held: &Held, others: usize) -> f64 {
         let left_s = held.remaining(node.now).as_secs_f64();
         // An expired bundle cannot be delivered.
@@ -111,7 +111,7 @@ impl MarginalUtility {
         self.settings.hearsay > 0 && self.arrived.has(held.bundle.id)
     }
 
-    /// Remembers a delivery and schedules its relay.
+    /// Remembers a delivery and schedules its report to neighbours.
     fn learn(&mut self, now: Instant, id: u128, until: Instant, reporter: NodeId, out: &mut Actions) {
         // The neighbour claims the remaining lifetime, so it is bounded.
         let until = until.min(now + self.settings.remember);
@@ -125,7 +125,7 @@ impl MarginalUtility {
             }
         }
     }
-    /// Notes a delivery that this node observed.
+    /// Records a delivery that this node observed.
     fn saw(&mut self, node: &Node<'_>, bundle: Handle, out: &mut Actions) {
         let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) else { return };
         // A group has further members, so one delivery does not end it.

@@ -1,5 +1,5 @@
-//! A node's own bundles: the latest of them are kept against those of others, because no other node is as certain to
-//! have a copy.
+//! Bundles created by this node: the latest of them are kept at the expense of other nodes' bundles, because no other
+//! node is as certain to have a copy.
 
 use alloc::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct OwnBundles {
 }
 
 impl OwnBundles {
-    /// Sets the bytes that may be kept, as the node's store may have changed.
+    /// Sets the bytes that may be kept; the node's store may have changed.
     pub fn allow(&mut self, most: u64) {
         if self.most != most {
             self.most = most;
@@ -41,7 +41,7 @@ impl OwnBundles {
     pub fn keeps(&self, number: u64) -> bool {
         number >= self.floor && self.sizes.contains_key(&number)
     }
-    /// Moves the floor so that as many of the latest fit as possible, without a gap.
+    /// Moves the floor so that as many of the latest bundles fit as possible, without a gap.
     fn fit(&mut self) {
         while self.kept > self.most {
             let Some((number, size)) = self.sizes.range(self.floor..).next().map(|(n, s)| (*n, *s)) else { return };

@@ -8,22 +8,22 @@ use core::cell::RefCell;
 use farlink_base::{Duration, Instant, NodeId};
 use farlink_book::{Held, Journey, Journeys, Node, Reporters};
 
-/// Most search results remembered.
+/// Maximum number of search results remembered.
 const KNOWN_MAX: usize = 8192;
 /// Validity of a result while its first contact runs.
 const RUNNING: Duration = Duration::from_secs(60);
 
 /// Validity of a light time to a neighbour.
 const LIGHT: Duration = Duration::from_secs(1);
-/// Cost of a search per node of the plan, charged to the previous node of the bundle: one that exceeds its budget
-/// gets no searches for a while. With ten nodes that allows 6,400 searches a second, with a thousand 64.
+/// Cost of a search per node of the plan, charged to the previous node of the bundle. A previous node that exceeds its
+/// budget gets no searches for a while. With ten nodes that allows 6,400 searches a second, with a thousand 64.
 const PLACE: Duration = Duration::from_nanos(15_625);
-/// Budget that may be spent at once: all bundles are weighed when a contact begins.
+/// Budget that may be spent at once, since all bundles are weighed when a contact begins.
 const SAVED: Duration = Duration::from_secs(16);
-/// Most previous nodes with a budget of their own, besides this node and the unauthenticated ones.
+/// Maximum number of previous nodes with a budget of their own, besides this node and the unauthenticated ones.
 const GIVERS_MAX: usize = 256;
 
-/// From, to, label of avoided nodes, size, and start if that is not now.
+/// Key of a search: from, to, label of avoided nodes, size, and start if that is not now.
 type JourneyKey = (u32, u32, u32, u64, Option<Instant>);
 
 #[derive(Default, Debug)]
@@ -32,11 +32,11 @@ struct SearchMemory {
     ways: BTreeMap<JourneyKey, (Instant, Option<Journey>)>,
     /// Light times between indices, with the time of the search.
     light: BTreeMap<(u32, u32), (Instant, Option<Duration>)>,
-    /// Time up to which each previous node's budget is spent.
+    /// Time up to which the budget of each previous node is spent.
     spent: BTreeMap<NodeId, Instant>,
 }
 
-/// The search budget is spent.
+/// Error of a search for which the budget is spent.
 #[derive(Debug)]
 struct Spent;
 
@@ -65,7 +65,7 @@ impl SearchMemory {
     }
 }
 
-/// Planned half of the control.
+/// Part of the control that follows the contact plan.
 #[derive(Debug)]
 pub(super) struct Planned {
     /// Chance that a planned route fails.
@@ -112,7 +112,7 @@ impl Planned {
         Planned { fails, later, wait_s, meetings: 0, unplanned: 0, known: RefCell::default() }
     }
 
-    /// Notes a meeting of two nodes of the plan. Unplanned meetings lower the trust in the plan.
+    /// Records a meeting of two nodes of the plan. Unplanned meetings lower the trust in the plan.
     pub fn meet(&mut self, plan: &dyn Journeys, now: Instant, me: NodeId, peer: NodeId) {
         let Some((here, there)) = plan.place(me).zip(plan.place(peer)) else { return };
         // A contact in either direction counts as planned.
@@ -130,7 +130,8 @@ impl Planned {
         (1.0 - doubt) * by_plan + doubt * by_chance()
     }
 
-    /// Shortest time from one index to another for data sent now.
+    /// Time on the way for data sent now, on the earliest path from one node to another, given by index; `None` if
+    /// there is none.
     pub fn light(&self, plan: &dyn Journeys, now: Instant, from: u32, to: u32) -> Option<Duration> {
         let mut known = self.known.borrow_mut();
         known.follow(plan);
@@ -144,7 +145,7 @@ impl Planned {
         light
     }
 
-    /// The earliest journey, from memory if that is still valid.
+    /// The earliest path, from memory if that is still valid.
     fn way(
         &self,
         who: PlanView<'_>,
@@ -169,7 +170,7 @@ impl Planned {
         Ok(way)
     }
 
-    /// Chance of delivery per byte that a copy at this index adds, given its carriers.
+    /// Chance of delivery per byte that a copy at the node with index `at` adds, given the bundle's carriers.
     pub fn worth(&self, asked: PlanView<'_>, now: Instant, at: u32, held: &Held, carriers: Carriers) -> f64 {
         let (plan, to) = (asked.plan, asked.to);
         // Sizes are rounded up, so that similar bundles share results.

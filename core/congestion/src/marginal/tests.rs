@@ -11,7 +11,7 @@ fn at(seconds: u64) -> Instant {
     Instant(seconds * 1_000_000_000)
 }
 
-/// Plan of nodes 1 to 9: contacts as from, to, start and end in seconds, without light time.
+/// Plan of nodes 1 to 9, without light time. Each contact is from, to, start and end, in seconds.
 struct ContactTable(Vec<(u64, u64, u64, u64)>);
 impl Journeys for ContactTable {
     fn edition(&self) -> u64 {
@@ -62,7 +62,7 @@ fn letter(write: impl Fn(&mut Letter)) -> Vec<u8> {
     write(&mut letter);
     letter.0
 }
-/// Report of a neighbour that it saw this delivery, or that it was reported to it.
+/// Report of a neighbour about a delivery, which it saw itself (`seen`) or knows from others.
 fn says_arrived(control: &mut MarginalUtility, site: &ControlSite, from: PeerId, id: u128, seen: bool) -> Vec<Action> {
     let bytes = letter(|letter| letter.arrived(site.now, &[KnownArrival { id, until: at(HOUR_S), seen }]));
     on_event(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes })

@@ -1,20 +1,20 @@
-//! Congestion control: NewReno (RFC 5681, 6582), CUBIC, Hybla, or a fixed window, as implemented by Linux. The window
+//! Congestion control as Linux implements it: NewReno (RFC 5681, 6582), CUBIC, Hybla, or a fixed window. The window
 //! grows only while it limits the sender.
 
 use super::cubic::Cubic;
 use farlink_base::Instant;
 
-/// Limit of the data in flight, besides the receiver's window.
+/// Algorithm that limits the data in flight, in addition to the receiver's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Congestion {
     /// NewReno: slow start, additive increase, halving on loss.
     #[default]
     NewReno,
-    /// CUBIC: growth by the time since the last loss (RFC 9438), the default of Linux.
+    /// CUBIC: growth that depends on the time since the last loss (RFC 9438); the default of Linux.
     Cubic,
-    /// Hybla: NewReno that grows as if round trips took 25 ms (Caini and Firrincieli, 2004).
+    /// Hybla: NewReno, but growing as on a path with a round trip of 25 ms (Caini and Firrincieli, 2004).
     Hybla,
-    /// Ideal controller that knows the path: always this many bytes, whatever is lost. Set it to the path's
+    /// Ideal controller, which knows the path: the window always has this size, whatever is lost. Set it to the path's
     /// bandwidth-delay product.
     Ideal {
         /// Window, bytes.
@@ -22,21 +22,21 @@ pub enum Congestion {
     },
 }
 
-/// State of the path at an acknowledgment.
+/// State of the path when an acknowledgment arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub now: Instant,
-    /// Smoothed round trip; 0 before the first measurement.
+    /// Smoothed round trip, ns; 0 before the first measurement.
     pub round_trip_ns: u64,
-    /// Round trip measured by this acknowledgment.
+    /// Round trip that this acknowledgment measures, ns; `None` if it measures none.
     pub measured_ns: Option<u64>,
-    /// Whether it is the first acknowledgment of a round trip.
+    /// Whether the acknowledgment is the first one of a round trip.
     pub round: bool,
 }
 
 /// Reference round trip of Hybla, ns.
 const HYBLA_NS: f64 = 25e6;
-/// Limit of Hybla's exponent, as in Linux.
+/// Upper limit of Hybla's exponent in slow start, as in Linux.
 const HYBLA_MOST: f64 = 16.0;
 
 /// Congestion window of one sender, in bytes.
@@ -46,18 +46,18 @@ pub(super) struct CongestionWindow {
     segment: u64,
     size: u64,
     threshold: u64,
-    /// Bytes delivered towards the next segment of additive increase (NewReno).
+    /// Bytes delivered since the last additive increase by a segment (NewReno).
     credit: u64,
-    /// Fraction of a byte left over from growth (Hybla).
+    /// Fraction of a byte by which the window has not grown yet (Hybla).
     part: f64,
     cubic: Cubic,
 }
 
 impl CongestionWindow {
-    /// Initial window in segments (RFC 6928).
+    /// Initial window, segments (RFC 6928).
     const INITIAL: u64 = 10;
 
-    /// Window at the start of a connection, whose first round trip is given.
+    /// Window at the start of a connection; `round_trip_ns`: the first round trip, 0 if unknown (used by Hybla).
     pub fn new(kind: Congestion, segment: u64, round_trip_ns: u64) -> CongestionWindow {
         let size = match kind {
             Congestion::NewReno | Congestion::Cubic => Self::INITIAL * segment,
@@ -76,7 +76,7 @@ impl CongestionWindow {
         self.size as f64 / self.segment as f64
     }
 
-    /// Processes the delivery of `bytes`; `limited`: the window limited the sender.
+    /// Handles the delivery of `bytes`; `limited`: the window limited the sender.
     pub fn delivered(&mut self, bytes: u64, limited: bool, path: &Path) {
         let slow_start = self.size < self.threshold;
         match self.kind {
@@ -92,7 +92,7 @@ impl CongestionWindow {
             Congestion::NewReno if slow_start => self.size = (self.size + bytes).min(self.threshold),
             Congestion::NewReno => {
                 self.credit += bytes;
-                // One segment per window of acknowledged bytes (RFC 5681 3.1).
+                // The window grows by one segment per window of acknowledged bytes (RFC 5681 3.1).
                 while self.credit >= self.size {
                     self.credit -= self.size;
                     self.size += self.segment;
@@ -104,7 +104,7 @@ impl CongestionWindow {
                 self.size = self.size.saturating_add(more * self.segment);
             }
             Congestion::Hybla => {
-                // Once per acknowledgment, however many bytes it covers, as Linux does.
+                // Once for each acknowledgment, however many bytes it covers, as in Linux.
                 let rho = rho(path.round_trip_ns);
                 if bytes > 0 && slow_start {
                     self.grow(libm::exp2(rho.min(HYBLA_MOST)) - 1.0);
@@ -122,7 +122,7 @@ impl CongestionWindow {
         self.part = bytes - (bytes as u64) as f64;
     }
 
-    /// Slow start threshold after a loss.
+    /// Slow start threshold after a loss, bytes.
     fn lowered(&mut self) -> u64 {
         let left = match self.kind {
             Congestion::Cubic => self.cubic.after_loss(self.size / self.segment) * self.segment,
@@ -130,7 +130,7 @@ impl CongestionWindow {
         };
         left.max(2 * self.segment)
     }
-    /// Reacts to a loss; called at most once per round trip.
+    /// Reacts to a loss; the caller calls it at most once per round trip.
     pub fn loss(&mut self) {
         if !self.is_ideal() {
             self.threshold = self.lowered();
@@ -138,7 +138,7 @@ impl CongestionWindow {
             (self.credit, self.part) = (0, 0.0);
         }
     }
-    /// Reacts to the retransmission timer; `again`: it had fired for the same data before.
+    /// Reacts to the expiry of the retransmission timer; `again`: it expired before for the same data.
     pub fn timeout(&mut self, again: bool) {
         if !self.is_ideal() {
             if !again {
@@ -149,19 +149,19 @@ impl CongestionWindow {
             self.cubic.timeout();
         }
     }
-    /// Shrinks the window after this many idle retransmission timeouts (RFC 2861, as Linux does).
+    /// Shrinks the window after an idle time of this many retransmission timeouts (RFC 2861, as in Linux).
     pub fn idle(&mut self, timeouts: u64) {
         if !self.is_ideal() && timeouts > 0 {
-            // The threshold remembers three quarters of the old window (Linux `tcp_current_ssthresh`).
+            // The threshold keeps three quarters of the old window (Linux `tcp_current_ssthresh`).
             self.threshold = self.threshold.max(self.size / 4 * 3);
             let floor = self.size.min(Self::INITIAL * self.segment);
-            // Halved for each timeout of idleness, down to the initial window.
+            // Halved for each timeout of idle time, but not below the initial window.
             self.size = (self.size >> timeouts.min(63)).max(floor);
         }
     }
 }
 
-/// Ratio of a round trip to Hybla's reference, at least 1.
+/// Ratio of a round trip to Hybla's reference round trip, at least 1.
 fn rho(round_trip_ns: u64) -> f64 {
     (round_trip_ns as f64 / HYBLA_NS).max(1.0)
 }
@@ -183,7 +183,7 @@ mod tests {
         w.delivered(10_000, true, &PATH);
         assert_eq!(w.size(), 11_000, "then one segment a round trip");
         w.timeout(false);
-        // Half of 11,000; the window restarts at one segment.
+        // The threshold is half of 11,000, and the window one segment.
         assert_eq!((w.size(), w.threshold), (1000, 5500));
         w.timeout(true);
         assert_eq!(w.threshold, 5500);

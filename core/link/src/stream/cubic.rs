@@ -1,41 +1,42 @@
-//! CUBIC (RFC 9438) as implemented by Linux, with fast convergence and with HyStart (Ha and Rhee, 2011), which ends
-//! slow start before the queue overflows. Windows are in segments here.
+//! CUBIC (RFC 9438) as Linux implements it, with fast convergence and HyStart (Ha and Rhee, 2011). HyStart ends slow
+//! start before the queue overflows. Windows are in segments here.
 
 use super::congestion::Path;
 use farlink_base::Instant;
 
 /// Growth constant, segments per cubic second (RFC 9438 5.1).
 const C: f64 = 0.4;
-/// Share of the window left after a loss (Linux: 717 of 1024).
+/// Fraction of the window that is left after a loss (Linux: 717 of 1024).
 const BETA: f64 = 717.0 / 1024.0;
-/// Before the first loss the window grows by at least a twentieth per round trip (Linux).
+/// Most segments to be delivered per segment of growth before the first loss, so that the window grows by at least a
+/// twentieth per round trip (Linux).
 const GROWTH_BEFORE_LOSS: f64 = 20.0;
 /// Smallest window at which HyStart is active (Linux `hystart_low_window`).
 const LOW_WINDOW: u64 = 16;
-/// Largest gap between acknowledgments of one train (Linux `hystart_ack_delta_us`).
+/// Largest gap between two acknowledgments of one train, ns (Linux `hystart_ack_delta_us`).
 const TRAIN_GAP_NS: u64 = 2_000_000;
-/// Measurements per round trip from which the minimum is taken.
+/// Number of measurements in a round trip before their minimum is compared.
 const SAMPLES: u32 = 8;
-/// Bounds of the delay increase, an eighth of the round trip, that ends slow start.
+/// Bounds of the increase of the round trip that ends slow start, which is otherwise an eighth of the round trip, ns.
 const LONGER_NS: (u64, u64) = (4_000_000, 16_000_000);
 
-/// Minimum time between computations of the growth while the window stays the same (Linux: a 32nd of a second).
+/// Longest time for which the computed growth is kept while the window stays the same, ns (Linux: a 32nd of a second).
 const STEADY_NS: u64 = 31_000_000;
 
 /// State of the growth since the last loss.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Instant,
-    /// Window at the inflection, and seconds until it is reached (K of RFC 9438).
+    /// Window at the inflection of the growth curve, and time until it is reached, s (K of RFC 9438).
     origin: f64,
     inflection_s: f64,
-    /// Window that NewReno would have, and segments delivered towards its next increase.
+    /// Window that NewReno would have, and number of segments delivered since its last increase.
     friendly: f64,
     towards: f64,
-    /// Time and window of the last computation of the growth.
+    /// Time of the last computation of the growth, and window at that time.
     computed: Instant,
     window: u64,
-    /// Segments to be delivered per segment of growth.
+    /// Number of segments to be delivered per segment of growth.
     each: f64,
 }
 
@@ -49,44 +50,44 @@ struct Round {
 }
 
 impl Epoch {
-    /// Computes the segments to be delivered per segment of growth, as an integer like Linux.
+    /// Computes how many segments must be delivered per segment of growth, as an integer like Linux.
     fn compute(&mut self, window: f64, before_loss: f64, least_s: f64) {
         let t = self.computed.since(self.start).as_secs_f64() + least_s - self.inflection_s;
-        // Truncated like Linux, towards the inflection: just below it the window counts as having reached it.
+        // Truncated towards the inflection, like Linux: just below it the window counts as having reached it.
         let target = self.origin + libm::trunc(C * t * t * t);
         self.each = if target > window { libm::floor(window / (target - window)) } else { 100.0 * window };
         if before_loss == 0.0 {
             self.each = self.each.min(GROWTH_BEFORE_LOSS);
         }
-        // Linux: 8 (1024 + 717) / 3 / (1024 - 717), in whole numbers, over 8.
+        // Eight times the NewReno factor of Linux, 8 (1024 + 717) / 3 / (1024 - 717) in whole numbers, divided by 8.
         let one_more = libm::floor(window * 15.0 / 8.0).max(1.0);
         let friendly = libm::floor(self.towards / one_more);
         self.friendly += friendly;
         self.towards -= friendly * one_more;
-        // The TCP-friendly region (RFC 9438 4.3): never slower than NewReno.
+        // TCP-friendly region (RFC 9438 4.3): never slower than NewReno.
         if self.friendly > window {
             self.each = self.each.min(libm::floor(window / (self.friendly - window)));
         }
-        // At most half a segment per acknowledged segment (Linux).
+        // Grow by at most half a segment per acknowledged segment (Linux).
         self.each = self.each.max(2.0);
     }
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cubic {
-    /// Window before the last loss; 0 if there was none.
+    /// Window before the last loss; 0 before the first loss.
     before_loss: f64,
     epoch: Option<Epoch>,
-    /// Segments delivered towards the next increase.
+    /// Segments delivered since the last increase.
     credit: f64,
-    /// Shortest round trip measured.
+    /// Shortest round trip measured, ns.
     least_ns: Option<u64>,
     round: Round,
     found: bool,
 }
 
 impl Cubic {
-    /// Processes an acknowledgment in slow start. Returns whether slow start should end.
+    /// Handles an acknowledgment in slow start; returns whether slow start should end.
     pub fn slow_start_ends(&mut self, window: u64, path: &Path) -> bool {
         if path.round {
             self.round = Round { start: path.now, last: path.now, ..Round::default() };
@@ -100,8 +101,8 @@ impl Cubic {
         let round = &mut self.round;
         if path.now.since(round.last).as_nanos() <= u128::from(TRAIN_GAP_NS) {
             round.last = path.now;
-            // A train of acknowledgments as long as half a round trip: the pipe is half full, and the next doubling
-            // fills it.
+            // A train of acknowledgments lasts half a round trip: the path is half full, and the next doubling would
+            // fill it.
             self.found |= path.now.since(round.start).as_nanos() > u128::from(least / 2);
         }
         round.least_ns = Some(round.least_ns.map_or(measured, |before| before.min(measured)));
@@ -114,7 +115,7 @@ impl Cubic {
         self.found
     }
 
-    /// Segments of growth for so many delivered, in congestion avoidance.
+    /// Number of segments by which the window grows when `delivered` segments are acknowledged in congestion avoidance.
     pub fn increase(&mut self, window: u64, delivered: f64, path: &Path) -> u64 {
         if let Some(measured) = path.measured_ns {
             self.measured(measured, path.now);
@@ -137,7 +138,7 @@ impl Cubic {
             (epoch.computed, epoch.window) = (path.now, window);
             epoch.compute(size, before_loss, least_s);
         }
-        // Credit from before a drop of `each` counts for one segment (as in Linux).
+        // Credit from before `each` fell counts for one segment only, as in Linux.
         let gently = self.credit >= epoch.each;
         self.credit = if gently { delivered } else { self.credit + delivered };
         let more = libm::floor(self.credit / epoch.each);
@@ -145,23 +146,24 @@ impl Cubic {
         more as u64 + u64::from(gently)
     }
 
-    /// Window after a loss, in segments.
+    /// Reacts to a loss; returns the new window, in segments.
     pub fn after_loss(&mut self, window: u64) -> u64 {
         let size = window as f64;
         self.epoch = None;
         self.credit = 0.0;
-        // Fast convergence: a shrinking window makes room for others sooner (RFC 9438 4.7).
+        // Fast convergence: a flow whose window shrinks makes room for others sooner (RFC 9438 4.7).
         let shrinks = size < self.before_loss;
         self.before_loss = if shrinks { libm::floor(size * (1.0 + BETA) / 2.0) } else { size };
         libm::floor(size * BETA) as u64
     }
 
-    /// Resets the state after a retransmission timeout, which invalidates all knowledge of the path.
+    /// Resets all state after a retransmission timeout, which invalidates what was known of the path.
     pub fn timeout(&mut self) {
         *self = Cubic::default();
     }
 
-    /// Updates the shortest round trip. Measurements right after a recovery still include its queue.
+    /// Updates the shortest round trip. In the second after a recovery, measurements still include the queue and are
+    /// ignored.
     fn measured(&mut self, ns: u64, now: Instant) {
         if self.epoch.is_none_or(|epoch| now.since(epoch.start).as_secs() >= 1) {
             self.least_ns = Some(self.least_ns.map_or(ns, |least| least.min(ns)));
@@ -185,14 +187,14 @@ mod tests {
         assert_eq!(window, 700);
         let inflection_ms = (libm::cbrt(1000.0 * (1.0 - BETA) / C) * 1000.0) as u64;
         assert_eq!(inflection_ms, 9083);
-        // Round trips of 600 ms, 100 acknowledgments in each.
+        // Round trips of 600 ms with 100 acknowledgments in each.
         for step in 0..inflection_ms / 6 {
             let delivered = window as f64 / 100.0;
             window += cubic.increase(window, delivered, &path(step * 6, 600, step % 100 == 0));
         }
         assert!((985..1005).contains(&window), "{window}");
         let lower = cubic.after_loss(900);
-        // 900 is below the 1,000 before: W_max becomes 900 (1 + beta) / 2.
+        // 900 is less than the 1,000 before, so W_max becomes 900 (1 + beta) / 2.
         assert_eq!((cubic.before_loss, lower), (765.0, 630), "fast convergence");
     }
 

@@ -1,4 +1,4 @@
-//! One end of a stream: connection states around the sending and the receiving half.
+//! One end of a stream: the states of a connection, around a sending and a receiving half.
 
 use super::Config;
 use super::receiver::Receiver;
@@ -7,29 +7,29 @@ use super::sender::{SegmentContent, StreamSender};
 use alloc::boxed::Box;
 use farlink_base::{Instant, Payload, Sink};
 
-/// Most bytes that leave as one burst, a packet that the interface segments (segmentation offload).
+/// Most bytes of segments that leave as one burst: a packet that the interface splits (segmentation offload).
 const BURST: u64 = 65_536;
 
 /// Input of an end.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A deadline may have passed.
+    /// A deadline of [`StreamEnd::next_timeout`] may have passed.
     Wake,
     /// Open the connection; the other end must be made by [`StreamEnd::listen`].
     Connect,
-    /// A segment arrived.
+    /// A segment from the other end arrived.
     Segment(Box<Segment>),
-    /// Send bytes, within the room of [`Output::Writable`].
+    /// Send these bytes, which are within the room of [`Output::Writable`].
     Write(Payload),
-    /// Half-close: send no more after the bytes written so far.
+    /// Half-close: after the bytes written so far, no more are sent.
     Close,
-    /// Discard everything and reset the connection.
+    /// Discard everything and reset the connection; no output reports the end.
     Abort,
-    /// Buffer arriving bytes; the peer's window closes as the buffer fills.
+    /// Buffer arriving bytes instead of delivering them; the window of the peer closes as the buffer fills.
     Pause,
     /// Deliver arriving bytes again.
     Resume,
-    /// Report from now on the bytes acknowledged by the peer.
+    /// From now on, report how many bytes the peer has acknowledged.
     Confirm,
 }
 
@@ -43,18 +43,18 @@ pub enum Output {
     Opened,
     /// Bytes arrived, in order.
     Data(Payload),
-    /// The end accepts this many more bytes in total.
+    /// The end accepts this many more bytes, in total.
     Writable { room: u64 },
-    /// The peer acknowledged more bytes, after [`Input::Confirm`].
+    /// The peer acknowledged more bytes; reported after [`Input::Confirm`].
     Confirmed {
-        /// Acknowledged bytes since the connection opened.
+        /// Number of bytes acknowledged since the connection opened.
         bytes: u64,
     },
-    /// The peer half-closed; this end may still write.
+    /// The peer half-closed: it sends no more, but this end may still write.
     PeerClosed,
-    /// The connection ended: both ends closed, or an error (reset, refused, timed out).
+    /// The connection ended: both ends have closed, or an error occurred (reset, refused, timed out).
     Closed {
-        /// Whether it ended by an error.
+        /// Whether it ended because of an error.
         error: bool,
     },
 }
@@ -63,10 +63,10 @@ pub enum Output {
 enum EndState {
     /// Waiting for a SYN, or for [`Input::Connect`].
     Idle,
-    /// SYN sent (by either side), not yet acknowledged.
+    /// A SYN was sent by this end, and is not acknowledged yet.
     Opening,
     Open,
-    /// Ended in good order: repeated segments are still acknowledged (TIME-WAIT).
+    /// Ended in order; repeated segments of the peer are still acknowledged (TIME-WAIT).
     Finished,
     /// Ended by an error.
     Broken,
@@ -79,10 +79,10 @@ pub struct StreamEnd {
     state: EndState,
     sender: StreamSender,
     receiver: Receiver,
-    /// Deadline of opening.
+    /// Time at which opening the connection fails; `None` once it is open.
     open_by: Option<Instant>,
     peer_closed: bool,
-    /// Last reported acknowledged bytes; `None` without [`Input::Confirm`].
+    /// Number of acknowledged bytes reported last; `None` before [`Input::Confirm`].
     confirmed: Option<u64>,
 }
 
@@ -99,19 +99,19 @@ impl StreamEnd {
             config,
         }
     }
-    /// Creates an end that answers the other's SYN.
+    /// Creates an end that answers the SYN of the other end.
     pub fn listen(config: Config) -> StreamEnd {
         StreamEnd::new(config)
     }
-    /// Whether the connection ended; a driver may drop the end a minute later (TIME-WAIT).
+    /// Whether the connection ended. A driver may drop the end a minute later (TIME-WAIT).
     pub fn is_over(&self) -> bool {
         matches!(self.state, EndState::Finished | EndState::Broken)
     }
-    /// Whether no connection was attempted yet.
+    /// Whether no connection was attempted so far.
     pub fn is_idle(&self) -> bool {
         self.state == EndState::Idle
     }
-    /// Latest time of the next [`Input::Wake`].
+    /// Time at which [`Input::Wake`] is due; `None` if nothing is scheduled.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.is_over() {
             return None;
@@ -119,7 +119,7 @@ impl StreamEnd {
         Instant::earliest([self.sender.deadline(), self.receiver.ack_deadline(), self.open_by])
     }
 
-    /// Processes one input at `now` and pushes the resulting outputs.
+    /// Handles one input at `now` and pushes the resulting outputs.
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         if self.is_over() {
             return self.answer_when_over(now, input, out);
@@ -141,7 +141,7 @@ impl StreamEnd {
             Input::Resume => self.receiver.resume(now),
             Input::Confirm => self.confirmed = Some(self.confirmed.unwrap_or(0)),
         }
-        // Deadlines count after the input: an answer that arrives with the timeout still counts.
+        // Deadlines are checked after the input, so that an answer that arrives at the deadline counts.
         let in_time = self.open_by.is_none_or(|by| by > now) && self.sender.on_time(now);
         if !in_time {
             self.fail(out);
@@ -162,7 +162,7 @@ impl StreamEnd {
 
     fn on_segment(&mut self, now: Instant, segment: Segment, out: &mut impl Sink<Output>) {
         if segment.reset {
-            // Bytes received before a reset can still be read, as on Linux, even by a paused reader.
+            // As on Linux, bytes received before a reset can still be read, even if the reader had paused.
             self.receiver.resume(now);
             if let Some(data) = self.receiver.read().filter(|_| self.state == EndState::Open) {
                 out.push(Output::Data(data));
@@ -170,7 +170,7 @@ impl StreamEnd {
             return self.fail(out);
         }
         if self.receiver.next().is_none() && !segment.syn {
-            // No other segment is valid before the peer's SYN.
+            // Before the peer's SYN no other segment is valid.
             if self.state == EndState::Idle {
                 out.push(Output::Transmit(Box::new(Segment { reset: true, ..Segment::default() })));
             }
@@ -179,7 +179,7 @@ impl StreamEnd {
         if let Some(acknowledgment) = segment.acknowledgment {
             self.sender.acknowledge(now, &segment, acknowledgment);
         }
-        // A window probe is an empty segment with an old sequence number: it must be answered.
+        // A window probe, an empty segment with an old sequence number, must be answered.
         let probe = segment.length() == 0 && self.receiver.next().is_some_and(|next| segment.sequence < next);
         if segment.length() > 0 || probe {
             self.receiver.take(now, segment);
@@ -194,7 +194,7 @@ impl StreamEnd {
         }
     }
 
-    /// Reports news to the driver: acknowledged bytes, data, the peer's end, room.
+    /// Reports changes to the driver: acknowledged bytes, data, the peer's end, room.
     fn hand_over(&mut self, out: &mut impl Sink<Output>) {
         if self.state != EndState::Open {
             return;
@@ -222,7 +222,7 @@ impl StreamEnd {
         while let Some(content) = next {
             next = self.sender.next_segment(now);
             burst += content.payload.len();
-            // The receiver coalesces the segments of a burst, so each segment shows whether another follows.
+            // The receiver joins the segments of a burst, so each segment shows whether another follows.
             let more = next.is_some() && burst + self.config.segment_bytes <= BURST;
             if !more {
                 burst = 0;
@@ -231,7 +231,8 @@ impl StreamEnd {
         }
         if self.sender.take_probe() {
             let bare = self.bare_segment(now);
-            // The number before the next one is old: any end answers it with its window (Linux `tcp_xmit_probe_skb`).
+            // The sequence number before the next one is old, and any end answers it with its window (Linux
+            // `tcp_xmit_probe_skb`).
             out.push(Output::Transmit(Box::new(Segment { sequence: bare.sequence - 1, ..bare })));
         }
         if self.receiver.ack_deadline().is_some_and(|at| at <= now) {
@@ -260,7 +261,7 @@ impl StreamEnd {
         out.push(Output::Transmit(Box::new(Segment { sequence, payload, syn, fin, more, ..bare })));
     }
 
-    /// Segment without content: an acknowledgment.
+    /// A segment without content, which acknowledges what was received.
     fn bare_segment(&self, now: Instant) -> Segment {
         Segment {
             stamp: now,

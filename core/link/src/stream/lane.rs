@@ -1,9 +1,9 @@
-//! Map for keys that come and go almost in order: segments in flight, by sequence number or by transmission. Access at
-//! both ends takes constant time; only entries between them need a search.
+//! Map whose keys come and go almost in order: segments in flight, by sequence number or by number of the transmission.
+//! Access at both ends takes constant time; only entries between them must be searched.
 
 use alloc::collections::VecDeque;
 
-/// Values by number, in ascending order.
+/// Values by number, in ascending order of the numbers.
 #[derive(Clone, Debug)]
 pub(super) struct FlightMap<V> {
     entries: VecDeque<(u64, V)>,
@@ -16,9 +16,9 @@ impl<V> FlightMap<V> {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-    /// Inserts a value, replacing one with the same key.
+    /// Inserts a value; replaces the value with the same key.
     pub fn insert(&mut self, key: u64, value: V) {
-        // New data is appended; only retransmissions fall between.
+        // New data is appended; only retransmissions come between other keys.
         if self.entries.back().is_none_or(|(last, _)| *last < key) {
             return self.entries.push_back((key, value));
         }
@@ -34,7 +34,7 @@ impl<V> FlightMap<V> {
         let place = self.place(key).ok()?;
         self.entries.remove(place).map(|(_, value)| value)
     }
-    /// First entry, with the smallest key.
+    /// First entry, which has the smallest key.
     pub fn first(&self) -> Option<(u64, &V)> {
         self.entries.front().map(|(key, value)| (*key, value))
     }
@@ -52,7 +52,7 @@ impl<V> FlightMap<V> {
     }
 
     fn place(&self, key: u64) -> Result<usize, usize> {
-        // Most lookups are for the oldest segment, which is acknowledged next.
+        // Most lookups are for the oldest segment, which is the next to be acknowledged.
         match self.entries.front() {
             None => Err(0),
             Some((first, _)) if key <= *first => {
@@ -78,7 +78,7 @@ mod tests {
     fn lane_matches_sorted_map() {
         let (mut lane, mut model, mut rng) = (FlightMap::new(), BTreeMap::new(), Rng::new(3));
         for step in 0..20_000u64 {
-            // Mostly beyond the last key, sometimes between.
+            // Keys are mostly after the last key, sometimes between others.
             let key = if rng.below(4) > 0 { step } else { step.saturating_sub(rng.below(40)) };
             match rng.below(8) {
                 0..=3 => {

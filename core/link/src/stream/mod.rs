@@ -1,13 +1,12 @@
-//! Reliable ordered byte stream over the packet link: the behaviour of TCP, without sockets, for stream layers in
-//! simulation.
+//! Reliable ordered byte stream over the packet link: the behaviour of TCP without sockets, for stream layers in
+//! simulations.
 //!
-//! Two [`StreamEnd`]s exchange [`Segment`]s that the driver carries over two
-//! [`LinkDirection`](crate::LinkDirection)s. Segments have 64-bit sequence numbers and carry ropes,
-//! so that length-only payloads pass untouched. Behaviour follows Linux where it shows on a long
-//! path: initial window of ten segments (RFC 6928), SACK (RFC 2018), loss found by later
-//! deliveries (RFC 8985), retransmission timeout (RFC 6298) of at least 200 ms beyond the smoothed
-//! round trip, delayed acknowledgments of 40 ms, slow start after idle. It does not contain Nagle's
-//! algorithm (stream layers set TCP_NODELAY), urgent data or simultaneous open.
+//! Two [`StreamEnd`]s exchange [`Segment`]s, which the driver carries over two
+//! [`LinkDirection`](crate::LinkDirection)s. Segments have 64-bit sequence numbers and carry ropes, so that payloads
+//! which are only lengths pass unchanged. The behaviour follows Linux where it shows on a long path: initial window of
+//! ten segments (RFC 6928), SACK (RFC 2018), losses detected by later deliveries (RFC 8985), a retransmission timeout
+//! (RFC 6298) of at least 200 ms beyond the smoothed round trip, acknowledgments delayed by 40 ms, slow start after
+//! idle time. Nagle's algorithm (stream layers set TCP_NODELAY), urgent data and simultaneous open are left out.
 
 mod congestion;
 mod cubic;
@@ -31,17 +30,17 @@ use farlink_base::Duration;
 /// Parameters of one end of a stream.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
-    /// Payload bytes of a full segment; 1448 is an Ethernet frame with TCP timestamps.
+    /// Payload bytes of a full segment; 1448 fill an Ethernet frame with TCP timestamps.
     pub segment_bytes: u64,
-    /// Send buffer: most bytes written and not yet acknowledged (Linux `tcp_wmem`, maximum: 4 MiB).
+    /// Send buffer: most bytes written and not yet acknowledged (maximum of Linux `tcp_wmem`: 4 MiB).
     pub send_buffer: u64,
-    /// Receive buffer: most bytes received and not yet read (Linux `tcp_rmem`, maximum: 6 MiB).
+    /// Receive buffer: most bytes received and not yet read (maximum of Linux `tcp_rmem`: 6 MiB).
     pub receive_buffer: u64,
     /// Congestion control algorithm.
     pub congestion: Congestion,
-    /// Time after which connecting fails (Linux: six repetitions, 127 s).
+    /// Time after which connecting fails (Linux: after six repetitions of the SYN, 127 s).
     pub connect_timeout: Duration,
-    /// Time without acknowledgment after which a connection fails (Linux: 15 repetitions, about 924 s).
+    /// Time without an acknowledgment after which a connection fails (Linux: after 15 repetitions, about 924 s).
     pub give_up: Duration,
 }
 impl Default for Config {

@@ -1,4 +1,4 @@
-//! Receiving half: reorders segments, acknowledges them and advertises the window.
+//! Receiving half: puts segments in order, acknowledges them, and advertises the window.
 
 use super::Config;
 use super::segment::{Segment, Selective};
@@ -7,50 +7,50 @@ use farlink_base::{Duration, Instant, Payload};
 
 /// Delay of the acknowledgment of a single segment (Linux `TCP_DELACK_MIN`).
 const ACK_DELAY: Duration = Duration::from_millis(40);
-/// Segments of one burst that arrive within this time reach Linux as one packet, which it acknowledges once (receive
-/// offload: the coalescing delay of the interface, and the time grain of our emulator).
+/// Longest time for which arriving segments of a burst reach Linux as one packet, which it acknowledges once (receive
+/// offload). It combines the coalescing delay of an interface and the time resolution of our emulator.
 const TRAIN: Duration = Duration::from_micros(200);
-/// Segments acknowledged immediately at the beginning of a connection (Linux `TCP_MAX_QUICKACKS`).
+/// Number of segments at the beginning of a connection that are acknowledged at once (Linux `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     buffer: u64,
-    /// Next expected sequence number; `None` before the SYN.
+    /// Next expected sequence number; `None` before the peer's SYN.
     next: Option<u64>,
-    /// Out-of-order segments: start to (payload, whether it is the FIN).
+    /// Segments that arrived out of order, by first sequence number: payload, and whether the FIN follows it.
     early: BTreeMap<u64, (Payload, bool)>,
     selective: Selective,
     paused: bool,
-    /// Bytes in order, not yet read.
+    /// Bytes that are in order and not yet read.
     held: Payload,
     finished: bool,
-    /// Segments since the last acknowledgment left.
+    /// Number of segments since the last acknowledgment left.
     unacknowledged: u32,
     quick: u32,
     ack_at: Option<Instant>,
     train: Train,
-    /// Last acknowledgment sent, and the timestamp to echo (RFC 7323 4.3).
+    /// Sequence number acknowledged last, and timestamp to echo (RFC 7323 4.3).
     last_acknowledged: u64,
     echo: Option<Instant>,
-    /// Window last advertised.
+    /// Window advertised last.
     advertised: u64,
 }
 
-/// Burst of segments that arrives as one packet.
+/// A burst of segments, which reaches the receiver as one packet.
 #[derive(Clone, Copy, Default, Debug)]
 struct Train {
     start: Instant,
     last: Instant,
-    /// Whether the last segment announced another.
+    /// Whether the last segment announced another one.
     more: bool,
-    /// Time between two segments of the burst.
+    /// Time between the last two segments of the burst.
     pace: Duration,
 }
 
 impl Train {
-    /// Adds a segment. Returns when its packet reaches the receiver: at the end of the burst or of the coalescing
-    /// delay.
+    /// Adds a segment. Returns when its packet reaches the receiver: at the end of the burst, or when the coalescing
+    /// delay has passed.
     fn join(&mut self, now: Instant, more: bool) -> Instant {
         if self.more {
             self.pace = now.since(self.last);
@@ -83,7 +83,7 @@ impl Receiver {
         }
     }
 
-    /// Acknowledgment number; `None` before the SYN.
+    /// Acknowledgment number; `None` before the peer's SYN.
     pub fn next(&self) -> Option<u64> {
         self.next
     }
@@ -93,7 +93,7 @@ impl Receiver {
     pub fn window(&self) -> u64 {
         self.buffer.saturating_sub(self.held.len())
     }
-    /// Whether the peer's FIN was received and all bytes before it were read.
+    /// Whether the peer's FIN arrived and all bytes before it were read.
     pub fn is_finished(&self) -> bool {
         self.finished && self.held.is_empty()
     }
@@ -105,7 +105,7 @@ impl Receiver {
         self.ack_at
     }
 
-    /// Notes that an acknowledgment was sent.
+    /// Records that an acknowledgment was sent.
     pub fn acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.ack_at = None;
@@ -113,10 +113,10 @@ impl Receiver {
         self.last_acknowledged = self.next.unwrap_or(0);
     }
 
-    /// Processes a segment that occupies sequence numbers (or repeats old ones).
+    /// Handles a segment that occupies sequence numbers, or repeats old ones.
     pub fn take(&mut self, now: Instant, segment: Segment) {
         if segment.sequence <= self.last_acknowledged {
-            // RFC 7323 4.3: the stamp of the segment that the next acknowledgment answers.
+            // The stamp of the segment that the next acknowledgment answers (RFC 7323 4.3).
             self.echo = Some(segment.stamp);
         }
         let Some(next) = self.next else {
@@ -126,7 +126,7 @@ impl Receiver {
         };
         let end = segment.sequence + segment.length();
         if end <= next || end > next + self.window() + u64::from(segment.fin) {
-            // Old, or beyond the window: acknowledge the expected number (RFC 9293 3.10.7.4).
+            // The segment is old, or beyond the window: acknowledge the expected number (RFC 9293 3.10.7.4).
             self.ack_at = Some(now);
             return;
         }
@@ -134,7 +134,7 @@ impl Receiver {
         let handed_over = self.train.join(now, segment.more);
         let in_order = segment.sequence <= next;
         if segment.sequence == next && self.early.is_empty() {
-            // Fast path: in order, without a gap behind it.
+            // Fast path: the segment is in order, and none waits behind a gap.
             self.held.append(segment.payload);
             self.finished |= segment.fin;
             self.next = Some(end);
@@ -147,16 +147,16 @@ impl Receiver {
             let (start, end) = self.block_around(segment.sequence, end);
             self.selective.push_front(start, end);
         }
-        // Loss is under repair: the sender needs every acknowledgment (RFC 5681 4.2).
+        // While losses are repaired, the sender needs every acknowledgment (RFC 5681 4.2).
         let hole = !in_order || !self.early.is_empty();
         let at_once = hole || self.finished || self.quick > 0 || self.unacknowledged >= 2;
         self.quick = self.quick.saturating_sub(1);
         let deadline = if at_once { handed_over } else { now + ACK_DELAY };
-        // The end of a burst may come before the coalescing delay ends.
+        // The burst may end before the coalescing delay.
         self.ack_at = Some(self.ack_at.map_or(deadline, |at| at.min(deadline)));
     }
 
-    /// Takes the bytes in order, unless the reader paused.
+    /// Takes the bytes that are in order; `None` if there are none or the reader paused.
     pub fn read(&mut self) -> Option<Payload> {
         (!self.paused && !self.held.is_empty()).then(|| core::mem::take(&mut self.held))
     }
@@ -164,7 +164,7 @@ impl Receiver {
     pub fn pause(&mut self) {
         self.paused = true;
     }
-    /// Resumes reading; a window that had become small is advertised immediately.
+    /// Resumes reading; if the advertised window had become small, an acknowledgment advertises the new one at once.
     pub fn resume(&mut self, now: Instant) {
         self.paused = false;
         if self.advertised < self.buffer / 2 {
@@ -172,7 +172,7 @@ impl Receiver {
         }
     }
 
-    /// Moves segments that are now in order to the reader.
+    /// Moves segments that are in order now to the bytes for the reader.
     fn advance(&mut self, mut next: u64) {
         while let Some(entry) = self.early.first_entry() {
             if *entry.key() > next {
@@ -183,7 +183,7 @@ impl Receiver {
             if end <= next {
                 continue;
             }
-            // Bytes received before are dropped: the first copy stays.
+            // Bytes received before are dropped, so that the first copy stays.
             drop(payload.split_to((next - start).min(payload.len())));
             self.held.append(payload);
             self.finished |= fin;
@@ -193,12 +193,12 @@ impl Receiver {
         self.selective.acknowledge(next);
     }
 
-    /// Range of contiguous received segments around one.
+    /// Range of contiguous received data around a segment from `sequence` to `end`.
     fn block_around(&self, sequence: u64, end: u64) -> (u64, u64) {
         let known = self.selective.ranges().iter().copied();
         let (mut start, mut end) = (sequence, end);
         for (s, e) in known {
-            // Ranges reported before need no second walk.
+            // Ranges reported before are known to be contiguous and are not searched again.
             if s <= end && e >= start {
                 start = start.min(s);
                 end = end.max(e);

@@ -1,46 +1,47 @@
-//! Proportional rate reduction during recovery (RFC 6937, as implemented by Linux). The data in flight shrinks to the
-//! new window in step with deliveries, neither faster nor with a pause. If more was lost than that, no more is sent
-//! than is delivered.
+//! Proportional rate reduction during a recovery (RFC 6937, as Linux implements it). The data in flight shrinks to the
+//! new window in step with deliveries, neither faster nor with a pause. If losses reduced it to less than the window,
+//! no more is sent than is delivered.
 
-/// State of a recovery, from the detection of losses until all data sent before is acknowledged.
+/// State of a recovery, which lasts from the detection of losses until all data sent before is acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
     /// Congestion window before the losses.
     before: u64,
-    /// Bytes delivered and bytes sent since the recovery began.
+    /// Numbers of bytes delivered and of bytes sent since the recovery began.
     delivered: u64,
     out: u64,
-    /// Bytes that may be sent now.
+    /// Number of bytes that may be sent now.
     room: u64,
 }
 
 impl Repair {
-    /// Starts a recovery at this congestion window.
+    /// Starts a recovery; `before`: the congestion window before the losses.
     pub fn new(before: u64) -> Repair {
         Repair { before: before.max(1), delivered: 0, out: 0, room: 0 }
     }
-    /// Bytes that may be sent now.
+    /// Number of bytes that may be sent now.
     pub fn room(&self) -> u64 {
         self.room
     }
-    /// Processes an acknowledgment of `bytes`, with `pipe` bytes still in flight and a target of `window`. `repaired`:
-    /// it acknowledges a retransmission and reveals no new loss.
+    /// Handles an acknowledgment of `bytes`, with `pipe` bytes still in flight and a target of `window`. `repaired`:
+    /// the acknowledgment covers a retransmission and reveals no new loss.
     pub fn arrived(&mut self, bytes: u64, pipe: u64, window: u64, segment: u64, repaired: bool) {
         self.delivered += bytes;
         let owed = if pipe > window {
-            // RFC 6937 3: sent / delivered follows window / before, rounded up to whole segments.
+            // The ratio of sent to delivered bytes is that of `window` to `before`, rounded up to whole segments (RFC
+            // 6937 3).
             let share = u128::from(self.delivered) * u128::from(window);
             let segments = share.div_ceil(u128::from(self.before) * u128::from(segment));
             (segments as u64 * segment).saturating_sub(self.out)
         } else {
-            // The slow start variant of RFC 6937: one segment more while no loss is found.
+            // Slow start variant of RFC 6937: one segment more while no loss is found.
             let more = if repaired { segment } else { 0 };
             (self.delivered.saturating_sub(self.out).max(bytes) + more).min(window - pipe)
         };
-        // The first retransmission is sent immediately.
+        // The first retransmission is sent at once.
         self.room = if self.out == 0 { owed.max(segment) } else { owed };
     }
-    /// Records that `bytes` are sent.
+    /// Records that `bytes` were sent.
     pub fn left(&mut self, bytes: u64) {
         self.out += bytes;
         self.room = self.room.saturating_sub(bytes);
@@ -69,7 +70,7 @@ mod tests {
     fn heavy_loss_limits_repairs_to_arrivals() {
         let (mut repair, mut pipe) = (Repair::new(20), 20_u64);
         for _ in 0..8 {
-            // One segment arrives and one is found lost.
+            // In each step one segment arrives and one is found to be lost.
             pipe = pipe.saturating_sub(2);
             repair.arrived(1, pipe, 10, 1, false);
             let leaves = repair.room();

@@ -2,30 +2,30 @@
 
 use farlink_base::Duration;
 
-/// Limit of measured round trips (73 years), so that no sum overflows.
+/// Upper limit of measured round trips, ns (73 years), so that no sum overflows.
 const LONGEST_NS: u64 = u64::MAX / 8;
-/// Minimum distance of the timeout from the smoothed round trip (Linux `TCP_RTO_MIN`).
+/// Shortest distance of the timeout from the smoothed round trip, ns (Linux `TCP_RTO_MIN`).
 const MARGIN_MIN_NS: u64 = 200_000_000;
-/// Timeout before the first measurement (RFC 6298 2.1).
+/// Timeout before the first measurement, ns (RFC 6298 2.1).
 const INITIAL_NS: u64 = 1_000_000_000;
-/// Longest timeout (Linux `TCP_RTO_MAX`).
+/// Longest timeout, ns (Linux `TCP_RTO_MAX`), unless the round trip itself is longer.
 const MAX_NS: u64 = 120_000_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     smoothed_ns: Option<u64>,
-    /// Four times the mean deviation (Linux `mdev`).
+    /// Four times the mean deviation, ns (Linux `mdev`).
     deviation_ns: u64,
-    /// Maximum deviation in the current round trip (Linux `mdev_max`).
+    /// Largest deviation in the current round trip, ns (Linux `mdev_max`).
     most_ns: u64,
-    /// Variation added to the timeout (Linux `rttvar`): grows immediately and shrinks once per round trip, since the
-    /// measurements of one round trip are alike and do not show a growing queue.
+    /// Variation added to the timeout, ns (Linux `rttvar`). It grows at once and shrinks once per round trip, because
+    /// the measurements of one round trip are alike and do not show a growing queue.
     variation_ns: u64,
     backoff: u32,
 }
 
 impl RoundTrip {
-    /// Adds a measurement of a segment sent once (Karn's algorithm); `round`: the first of a new round trip.
+    /// Adds a measurement on a segment that was sent once (Karn's algorithm); `round`: the first one of a round trip.
     pub fn sample(&mut self, measured: Duration, round: bool) {
         let measured = u64::try_from(measured.as_nanos()).unwrap_or(LONGEST_NS).min(LONGEST_NS);
         match self.smoothed_ns {
@@ -56,24 +56,24 @@ impl RoundTrip {
     pub fn smoothed_ns(&self) -> u64 {
         self.smoothed_ns.unwrap_or(0)
     }
-    /// Retransmission timeout, with backoff.
+    /// Retransmission timeout, including backoff.
     pub fn timeout(&self) -> Duration {
         Duration::from_nanos(self.timeout_ns())
     }
-    /// Retransmission timeout, with backoff, ns.
+    /// Retransmission timeout, including backoff, ns.
     pub fn timeout_ns(&self) -> u64 {
         let base = match self.smoothed_ns {
             Some(smoothed) => smoothed + self.variation_ns.max(MARGIN_MIN_NS),
             None => INITIAL_NS,
         };
-        // A path longer than the longest timeout still gets its full round trip.
+        // On a path longer than the longest timeout, the timeout still covers the round trip.
         (base.min(MAX_NS) << self.backoff.min(10)).min(MAX_NS.max(base))
     }
-    /// Doubles the timeout after it expired.
+    /// Doubles the timeout, because it expired.
     pub fn back_off(&mut self) {
         self.backoff += 1;
     }
-    /// Resets the backoff after an acknowledgment.
+    /// Resets the backoff, because an acknowledgment arrived.
     pub fn progress(&mut self) {
         self.backoff = 0;
     }

@@ -2,19 +2,20 @@
 
 use farlink_base::{Instant, Payload};
 
-/// Selective acknowledgment (RFC 2018): up to three ranges received beyond the acknowledgment, the newest first, as
-/// many as fit beside timestamps.
+/// Selective acknowledgment (RFC 2018): up to three ranges received beyond the acknowledgment number, the newest first;
+/// as many as fit beside timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Selective {
     ranges: [(u64, u64); 3],
     count: u8,
 }
 impl Selective {
-    /// Ranges of sequence numbers, `start..end`.
+    /// Ranges `start..end` of sequence numbers.
     pub fn ranges(&self) -> &[(u64, u64)] {
         &self.ranges[..usize::from(self.count)]
     }
-    /// Inserts a range in front and removes the ranges it covers; the oldest one is dropped if there are too many.
+    /// Inserts a range at the front and removes those that it covers; the oldest range is dropped if there are too
+    /// many.
     pub(super) fn push_front(&mut self, start: u64, end: u64) {
         let mut next = Selective { ranges: [(start, end), (0, 0), (0, 0)], count: 1 };
         // Three ranges are the most that fit beside the timestamp option (RFC 2018 3).
@@ -24,7 +25,7 @@ impl Selective {
         }
         *self = next;
     }
-    /// Removes ranges that the acknowledgment covers.
+    /// Removes the ranges that an acknowledgment covers.
     pub(super) fn acknowledge(&mut self, acknowledgment: u64) {
         if self.count == 0 {
             return;
@@ -41,48 +42,49 @@ impl Selective {
 /// IPv4 and TCP headers of a segment with timestamps, bytes.
 pub const HEADERS: u64 = 52;
 
-/// TCP-like segment. Sequence 0 is the SYN, data begins at 1, the FIN takes one number.
+/// Segment like that of TCP. The SYN has sequence number 0, data begins at 1, and the FIN takes one number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// Opens a connection (SYN flag).
+    /// Whether it opens a connection (SYN flag).
     pub syn: bool,
-    /// No data follows (FIN flag).
+    /// Whether no data follows it (FIN flag).
     pub fin: bool,
-    /// Another segment follows in the same burst: they reach the receiver as one packet if the link is fast enough.
+    /// Whether another segment of the same burst follows; on a fast link both reach the receiver as one packet.
     pub more: bool,
-    /// The connection does not exist (RST flag).
+    /// Whether its sender has no such connection, or gives it up (RST flag).
     pub reset: bool,
     /// Sequence number of the first byte.
     pub sequence: u64,
-    /// Next byte expected from the other end, if any was received.
+    /// Sequence number of the next byte expected from the other end; `None` before the other's SYN.
     pub acknowledgment: Option<u64>,
-    /// Ranges received beyond the acknowledgment.
+    /// Ranges received beyond the acknowledgment number.
     pub selective: Selective,
-    /// Time of sending (RFC 7323 timestamps).
+    /// Time of sending (timestamps of RFC 7323).
     pub stamp: Instant,
-    /// Timestamp of the segment that caused this acknowledgment.
+    /// Timestamp of the segment that this acknowledgment answers.
     pub echo: Option<Instant>,
-    /// Receive window: bytes beyond the acknowledgment that its sender accepts.
+    /// Receive window: number of bytes beyond the acknowledgment number that the sender of the segment accepts.
     pub window: u64,
     /// Data bytes.
     pub payload: Payload,
 }
 impl Segment {
-    /// Number of sequence numbers it occupies.
+    /// Number of sequence numbers that it occupies.
     pub fn length(&self) -> u64 {
         self.payload.len() + u64::from(self.syn) + u64::from(self.fin)
     }
-    /// Length on the wire with IPv4 and TCP headers and options, bytes.
+    /// Length with IPv4 and TCP headers and options, bytes.
     pub fn ip_bytes(&self) -> u64 {
         let selective = match self.selective.ranges().len() as u64 {
             0 => 0,
             n => 4 + 8 * n,
         };
-        // Options of a SYN: segment size, SACK permitted, timestamps, window scale; later: timestamps.
+        // A SYN has options for segment size, SACK, timestamps and window scale; other segments have timestamps.
         let options = if self.syn { 20 } else { 12 + selective };
         40 + options + self.payload.len()
     }
-    /// Reset sent by a host without such a connection; `None` for a reset, which is never answered.
+    /// Reset with which a host without such a connection answers; `None` if the segment is a reset, which is never
+    /// answered.
     pub fn refusal(&self) -> Option<Segment> {
         (!self.reset).then(|| Segment { reset: true, sequence: self.acknowledgment.unwrap_or(0), ..Segment::default() })
     }

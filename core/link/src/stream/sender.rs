@@ -1,7 +1,7 @@
-//! Sending half: splits bytes into segments, keeps them until acknowledged, detects losses and retransmits.
+//! Sending half: splits bytes into segments, keeps them until they are acknowledged, detects losses and retransmits.
 //!
-//! Every transmission has a number and is lost if later ones overtook it (`rack`), so that a lost retransmission is
-//! detected like any other.
+//! Every transmission has a number and is lost if later ones overtook it (see `rack`), so the loss of a retransmission
+//! is detected as well.
 
 use super::Config;
 use super::congestion::{Congestion, CongestionWindow, Path};
@@ -13,7 +13,7 @@ use super::segment::Segment;
 use alloc::collections::{BTreeSet, VecDeque};
 use farlink_base::{Chunk, Duration, Instant, Payload};
 
-/// Content of one segment.
+/// Content of a segment.
 #[derive(Clone, Debug)]
 pub(super) struct SegmentContent {
     pub sequence: u64,
@@ -27,17 +27,17 @@ impl SegmentContent {
     }
 }
 
-/// Segment in flight, not acknowledged.
+/// Segment in flight, which is not acknowledged.
 #[derive(Clone, Debug)]
 struct SentSegment {
     content: SegmentContent,
-    /// Number of the latest transmission.
+    /// Number of its latest transmission.
     order: u64,
     at: Instant,
     again: bool,
 }
 
-/// State before a timeout, to be restored if the timeout was spurious.
+/// State before a timeout, which is restored if the timeout proves spurious.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     at: Instant,
@@ -50,30 +50,30 @@ pub(super) struct StreamSender {
     segment: u64,
     buffer: u64,
     give_up: Duration,
-    /// Unsent pieces, each of one chunk.
+    /// Bytes not sent yet; each piece has one chunk.
     unsent: VecDeque<Payload>,
     unsent_bytes: u64,
     finish: bool,
     fin_sent: bool,
-    /// Segments in flight by sequence number.
+    /// Segments in flight, by sequence number.
     flight: FlightMap<SentSegment>,
-    /// Transmissions in flight: number to sequence number.
+    /// Transmissions in flight: sequence number of the segment, by number of the transmission.
     pipe: FlightMap<u64>,
     pipe_bytes: u64,
-    /// Sequence numbers to be retransmitted.
+    /// Sequence numbers of segments to be retransmitted.
     lost: BTreeSet<u64>,
     order: u64,
     rack: Rack,
-    /// Time at which overtaken transmissions count as lost.
+    /// Time at which the first overtaken transmission counts as lost; `None` if none was overtaken.
     overtaken_at: Option<Instant>,
-    /// Last transmission before the current recovery, and the sequence number whose acknowledgment ends it.
+    /// Number of the last transmission before the current recovery, and sequence number whose acknowledgment ends it.
     recovery: u64,
     recovery_end: u64,
-    /// Rate reduction of a recovery that was not started by the timer.
+    /// Rate reduction; `None` outside a recovery, and in a recovery after a timeout.
     repair: Option<Repair>,
     acknowledged: u64,
     next: u64,
-    /// First sequence number beyond the peer's window.
+    /// First sequence number that is beyond the peer's window.
     edge: u64,
     congestion: Congestion,
     window: CongestionWindow,
@@ -82,13 +82,13 @@ pub(super) struct StreamSender {
     round_end: u64,
     timeout_at: Option<Instant>,
     timeouts: u32,
-    /// State to restore if the last timeout was spurious.
+    /// State to be restored if the last timeout proves spurious.
     undo: Option<Undo>,
     probe_at: Option<Instant>,
     probe: bool,
     last_progress: Instant,
     last_sent: Instant,
-    /// Room last reported, minus the bytes written since.
+    /// Room reported last, less the bytes written since.
     reported_room: u64,
 }
 
@@ -130,7 +130,7 @@ impl StreamSender {
         }
     }
 
-    /// Sends the SYN and returns it.
+    /// Records the transmission of the SYN and returns it.
     pub fn open(&mut self, now: Instant) -> SegmentContent {
         self.last_progress = now;
         let syn = SegmentContent { sequence: 0, payload: Payload::new(), syn: true, fin: false };
@@ -139,7 +139,7 @@ impl StreamSender {
         syn
     }
 
-    /// Queues bytes to send, even beyond the reported room.
+    /// Queues bytes to be sent, even beyond the reported room.
     pub fn write(&mut self, data: Payload) {
         self.reported_room = self.reported_room.saturating_sub(data.len());
         self.unsent_bytes += data.len();
@@ -152,7 +152,7 @@ impl StreamSender {
             self.unsent.push_back(piece);
         }
     }
-    /// Ends the data: the FIN follows the last byte.
+    /// Ends the data: the FIN follows the last byte written.
     pub fn finish(&mut self) {
         self.finish = true;
     }
@@ -168,19 +168,19 @@ impl StreamSender {
     pub fn is_finished(&self) -> bool {
         self.fin_sent && self.acknowledged == self.next
     }
-    /// Data bytes acknowledged, without SYN and FIN.
+    /// Number of data bytes acknowledged, not counting SYN and FIN.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.saturating_sub(1 + u64::from(self.is_finished()))
     }
-    /// Bytes written and not yet acknowledged.
+    /// Number of bytes written and not yet acknowledged.
     fn outstanding(&self) -> u64 {
         self.unsent_bytes + self.next.saturating_sub(self.acknowledged.max(1))
     }
-    /// Room to report to the writer, if it grew enough.
+    /// Room to report to the writer; `None` unless it grew enough.
     pub fn new_room(&mut self) -> Option<u64> {
         let room = self.buffer.saturating_sub(self.outstanding());
         let all = self.outstanding() == 0 && room > self.reported_room;
-        // Reported in quarters of the buffer, for fewer and larger writes than one per acknowledgment.
+        // Report in steps of a quarter of the buffer, so that writes are fewer and larger than one per acknowledgment.
         if room >= self.reported_room + self.buffer / 4 || all {
             self.reported_room = room;
             return Some(room);
@@ -191,16 +191,16 @@ impl StreamSender {
         Instant::earliest([self.timeout_at, self.probe_at, self.overtaken_at])
     }
 
-    /// Processes an acknowledgment.
+    /// Handles an acknowledgment.
     pub fn acknowledge(&mut self, now: Instant, segment: &Segment, acknowledgment: u64) {
-        // It acknowledges bytes never sent: a broken or hostile peer.
+        // A broken or hostile peer acknowledges bytes that were never sent.
         if acknowledgment > self.next {
             return;
         }
         self.edge = self.edge.max(acknowledgment.saturating_add(segment.window));
         let opens = !self.is_open() && acknowledgment > 0;
         self.undo_early_timeout(segment, acknowledgment);
-        // Less than one segment of the window is free: the sender is limited by it (cwnd-limited).
+        // With less than one segment of the window free, the window limits the sender (cwnd-limited).
         let limited = self.pipe_bytes + self.segment >= self.window.size();
         let (mut grown, mut arrived) = (0, 0);
         let mut any = acknowledgment > self.acknowledged;
@@ -209,7 +209,7 @@ impl StreamSender {
         let mut measured = None;
         for (start, end) in core::iter::once(cumulative).chain(segment.selective.ranges().iter().copied()) {
             while let Some((sequence, sent)) = self.flight.from(start) {
-                // Also stops at segments that begin beyond the end: their end is larger, too.
+                // A segment that begins at or beyond the end has a larger end, too, so the search ends there as well.
                 if sequence + sent.content.length() > end {
                     break;
                 }
@@ -217,7 +217,7 @@ impl StreamSender {
                 any = true;
                 arrived += sent.content.length();
                 self.rack.arrived(now, sent.order, sent.at, sent.again, latest);
-                // Deliveries of data sent before the recovery do not grow the window.
+                // Deliveries of data sent before the recovery do not make the window grow.
                 if sent.order > self.recovery {
                     grown += sent.content.length();
                 }
@@ -226,7 +226,8 @@ impl StreamSender {
                 }
             }
         }
-        // Timestamps identify the answered transmission; without them, only segments sent once count (Karn).
+        // Timestamps identify the transmission that was answered; without them, only segments sent once count (Karn's
+        // algorithm).
         let stamp = segment.echo.filter(|_| acknowledgment > cumulative.0);
         let (taken, round) = (stamp.or(measured).map(|at| now - at), self.acknowledged > self.round_end);
         if let Some(taken) = taken {
@@ -236,8 +237,8 @@ impl StreamSender {
             self.round_trip.sample(taken, round);
         }
         if opens {
-            // On a path longer than the first timeout the SYN is repeated needlessly (timestamps reveal it, and Linux
-            // undoes it too): start with the initial window.
+            // On a path longer than the first timeout, the SYN is repeated needlessly (timestamps reveal that, and
+            // Linux undoes it, too), so start again with the initial window.
             self.window = CongestionWindow::new(self.congestion, self.segment, self.round_trip.smoothed_ns());
         } else if any {
             let measured_ns = taken.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
@@ -253,13 +254,13 @@ impl StreamSender {
         if any {
             self.progress(now);
         } else if self.flight.is_empty() {
-            // Answer to a window probe: the peer is alive, its window closed.
+            // The answer to a window probe shows that the peer is alive, though its window is closed.
             self.last_progress = now;
         }
     }
 
-    /// Undoes a spurious timeout: the segment acknowledged first was sent before it, so it was late, not lost (RFC
-    /// 3522; Linux detects it by timestamps, too).
+    /// Undoes a spurious timeout: the segment acknowledged first was sent before the timeout, so it was late and not
+    /// lost (RFC 3522; Linux detects that by timestamps, too).
     fn undo_early_timeout(&mut self, segment: &Segment, acknowledgment: u64) {
         let Some(undo) = self.undo.filter(|_| acknowledgment > self.acknowledged) else { return };
         self.undo = None;
@@ -276,7 +277,7 @@ impl StreamSender {
         }
     }
 
-    /// Processes deadlines; returns false to give up the connection.
+    /// Handles deadlines that have passed; returns false if the connection must be given up.
     pub fn on_time(&mut self, now: Instant) -> bool {
         if self.overtaken_at.is_some_and(|at| at <= now) {
             self.find_losses(now);
@@ -312,12 +313,12 @@ impl StreamSender {
         true
     }
 
-    /// Whether to send a window probe, an empty old segment.
+    /// Whether a window probe, an empty old segment, must be sent now; true once.
     pub fn take_probe(&mut self) -> bool {
         core::mem::take(&mut self.probe)
     }
 
-    /// Takes the next segment that may be sent now.
+    /// Takes the next segment that may be sent now, retransmissions first.
     pub fn next_segment(&mut self, now: Instant) -> Option<SegmentContent> {
         if let Some(&sequence) = self.lost.first() {
             let length = self.flight.get(sequence)?.content.length();
@@ -338,7 +339,7 @@ impl StreamSender {
         self.restart_after_idle(now);
         let length = self.unsent_bytes.min(self.segment);
         if self.next + length > self.edge {
-            // The window is closed and no acknowledgment is due: only a probe can learn that it opened (RFC 9293
+            // The window is closed and no acknowledgment is due, so only a probe can find out that it opened (RFC 9293
             // 3.8.6.1).
             if self.flight.is_empty() && self.probe_at.is_none() {
                 self.probe_at = Some(now + self.round_trip.timeout());
@@ -363,7 +364,7 @@ impl StreamSender {
         content
     }
 
-    /// Whether the congestion window admits so many bytes; one segment always may be in flight.
+    /// Whether the congestion window allows this many more bytes; a single segment is always allowed.
     fn fits(&self, length: u64) -> bool {
         let room = match &self.repair {
             Some(repair) => repair.room(),
@@ -382,7 +383,7 @@ impl StreamSender {
 
     /// Takes the first `length` unsent bytes.
     fn cut(&mut self, length: u64) -> Payload {
-        // Writes of exactly one segment need no copy of chunks.
+        // A write of exactly one segment is passed on without copying chunks.
         let whole = self.unsent.front().is_some_and(|front| front.len() == length);
         let mut out = if whole { self.unsent.pop_front().unwrap_or_default() } else { Payload::new() };
         while out.len() < length {
@@ -411,7 +412,7 @@ impl StreamSender {
         self.last_sent = now;
         self.probe_at = None;
         if self.timeout_at.is_none() {
-            // Retransmissions are no progress: a dead peer is given up in time.
+            // Retransmissions are no progress, so that the connection to a dead peer is given up in time.
             self.last_progress = if again { self.last_progress } else { now };
             self.timeout_at = Some(now + self.round_trip.timeout());
         }
@@ -429,7 +430,7 @@ impl StreamSender {
         Some(sent)
     }
 
-    /// Detects lost transmissions. Returns whether any were found.
+    /// Detects lost transmissions; returns whether any were found.
     fn find_losses(&mut self, now: Instant) -> bool {
         self.overtaken_at = None;
         let recovering = self.acknowledged < self.recovery_end;

@@ -1,4 +1,4 @@
-//! Two ends over two emulated directions, in virtual time.
+//! Tests of two ends over two emulated directions, in virtual time.
 
 use super::{Config, Congestion, Input, Output, Segment, StreamEnd};
 use crate::spec::{ContactWindow, DirectionSpec, LinkSpec, Loss, Reorder};
@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 const A: usize = 0;
 const B: usize = 1;
 
-/// Two ends, the link between them, and the user of each end.
+/// Two ends, the link between them, and the users of both ends.
 struct StreamPair {
     now: Instant,
     ends: [StreamEnd; 2],
@@ -93,7 +93,7 @@ impl StreamPair {
             self.tell(end, Input::Close);
         }
     }
-    /// Runs until `until` or until nothing happens any more.
+    /// Runs until `until`, or until nothing is scheduled.
     fn run(&mut self, until: Instant) {
         loop {
             let timers = [A, B].map(|e| self.ends[e].next_timeout());
@@ -118,7 +118,7 @@ impl StreamPair {
     fn at(&mut self, seconds: f64) {
         self.run(Instant((seconds * 1e9) as u64));
     }
-    /// Connects, sends `bytes` from A to B, closes both.
+    /// Connects, sends `bytes` from A to B, and closes both ends.
     fn transfer(spec: DirectionSpec, config: Config, bytes: u64) -> StreamPair {
         let mut pair = StreamPair::new(spec, config);
         pair.user[A].to_write = Payload::fill(9, bytes);
@@ -157,7 +157,7 @@ fn confirmed_counts_acknowledged_data_bytes() {
     assert!((1..=20 * 1448).contains(&first), "the first window came back: {first}");
     pair.at(5.0);
     assert_eq!(pair.user[A].confirmed, 100_000);
-    // The reader stops: bytes that fit its host's buffer are still acknowledged, further ones are not.
+    // While the reader pauses, bytes that fit into its host's buffer are acknowledged, and no further ones.
     pair.tell(B, Input::Pause);
     pair.user[A].to_write = Payload::fill(9, 20_000_000);
     pair.user[A].close_after = true;
@@ -202,7 +202,7 @@ fn clean_link_reaches_full_rate() {
 
 #[test]
 fn new_reno_loss_follows_mathis_law() {
-    // Mathis et al. (1997): rate = 1.22 MSS / (RTT sqrt(p)), a bit less with delayed acknowledgments.
+    // The rate is 1.22 MSS / (RTT sqrt(p)) (Mathis et al., 1997), and a bit less with delayed acknowledgments.
     let spec = DirectionSpec { loss: Loss::Bernoulli(0.01), ..path(1_000_000_000, 50) };
     let pair = StreamPair::transfer(spec, Config::default(), 10_000_000);
     let rate = 10e6 / pair.user[B].received_at.as_secs_f64();
@@ -225,7 +225,7 @@ fn goodput_falls_with_loss() {
     }
     let rate = |n: usize| rows[n].2;
     assert!(rate(0) > 3e6 && rate(5) > 6e6, "{rows:?}");
-    // The exception to "more loss, less goodput": one early loss ends slow start just before the queue would overflow.
+    // Exception: one early loss ends slow start just before the queue would overflow, which costs no goodput.
     assert!((0.9..1.1).contains(&(rate(0) / rate(1))), "{rows:?}");
     assert!((1..4).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
     assert!((5..9).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
@@ -252,18 +252,18 @@ fn probe_recovers_lost_window_update() {
     assert!(pair.user[B].received.len() < 100_000);
     let left = pair.user[A].to_write.len();
     assert!(left >= 400_000 - 100_000 - 50_000 - pair.user[B].received.len(), "push-back reaches the writer: {left}");
-    // The update is lost in an outage; the probe finds the open window.
+    // The window update is lost in an outage; the probe finds the open window.
     let closed = ContactWindow::new(Instant::ZERO, Instant(1));
     pair.directions[B] =
         LinkDirection::new(DirectionSpec { windows: Some([closed].into()), ..path(10_000_000, 100) }, 2);
     pair.tell(B, Input::Resume);
-    // Only now, so that the window update was lost and nothing but the probe can reveal the window.
+    // The outage ends only now, so that nothing but the probe can reveal the open window.
     pair.directions[B] = LinkDirection::new(path(10_000_000, 100), 2);
     pair.at(200.0);
     assert_eq!(pair.user[B].received, Payload::fill(9, 400_000));
 }
 
-/// Segments from A to B for each one back, of a clean path.
+/// Number of segments from A to B per segment in return, on a path without loss.
 fn segments_for_each_acknowledgment(rate: u64, delay_ms: u64) -> f64 {
     let pair = StreamPair::transfer(path(rate, delay_ms), Config::default(), 10_000_000);
     pair.segments[A] as f64 / pair.segments[B] as f64
@@ -350,7 +350,7 @@ fn gap_is_survived_dead_peer_is_not() {
     let pair = StreamPair::transfer(gap, Config::default(), 1_000_000);
     assert_eq!(pair.user[B].received, Payload::fill(9, 1_000_000));
     let seconds = pair.user[B].received_at.as_secs_f64();
-    // The backoff of the timer may double the gap of 57 s.
+    // The backoff of the timer may double the time of the gap, 57 s.
     assert!((60.0..125.0).contains(&seconds), "{seconds}");
 
     let dead = DirectionSpec { windows: Some([window(0, 3)].into()), ..path(1_000_000, 50) };
@@ -378,10 +378,10 @@ proptest! {
             ..path(2_000_000, 40)
         };
         let mut pair = StreamPair::new(spec.clone(), Config { receive_buffer, ..Config::default() });
-        // Different seeds, or both directions would lose the same packets.
+        // With equal seeds both directions would lose the same packets.
         pair.directions = [LinkDirection::new(spec.clone(), seed), LinkDirection::new(spec, !seed)];
         for (n, bytes) in writes.iter().enumerate() {
-            // Writes alternate between the ends, so that data and acknowledgments cross.
+            // Writes alternate between the ends, so that data and acknowledgments meet.
             pair.user[n % 2].to_write.push_bytes(Bytes::from(bytes.clone()));
         }
         let want = [1, 0].map(|e: usize| pair.user[e].to_write.to_bytes().unwrap());

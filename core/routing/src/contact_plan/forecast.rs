@@ -32,7 +32,7 @@ pub struct ForecastRequest {
 /// contact in both directions would seem to take first and bring last.
 pub fn forecast(plan: &ContactPlan, question: &ForecastRequest) -> Forecast {
     let ForecastRequest { node, from, until, .. } = *question;
-    // Applications are taken to produce and consume all the time.
+    // Applications are assumed to produce and consume all the time.
     let always = |rate, comes| StoreFlow { start: Instant(from.0), end: Instant(until.0), rate, comes };
     let flow = |contact: &Contact| {
         let (start, end) = (Instant(contact.start.0), Instant(contact.end.0));
@@ -88,7 +88,7 @@ pub fn draw(forecast: &Forecast, capacity: Option<u64>, width: usize) -> String 
     text
 }
 
-/// Highest level between two times.
+/// Highest level between two times, both included.
 fn highest(forecast: &Forecast, from: u64, until: u64) -> u64 {
     let inner = forecast.levels.iter().filter(|level| (from..=until).contains(&level.at.0)).map(|level| level.bytes);
     inner.chain([between(forecast, from), between(forecast, until)]).max().unwrap_or(0)

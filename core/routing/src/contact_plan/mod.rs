@@ -179,7 +179,7 @@ pub struct Parsed {
     pub warnings: Vec<Warning>,
 }
 impl Parsed {
-    /// Finds a node by number, `ipn:` EID or a declared name.
+    /// Finds a node by number, `ipn:` or `dtn:` EID, or a declared name.
     pub fn node(&self, text: &str) -> Option<NodeId> {
         let named = self.names.iter().find(|(name, _)| name == text).map(|(_, node)| *node);
         named.or_else(|| text::parse_node(text))
@@ -214,7 +214,7 @@ pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Resul
 /// Detects the dialect of a text from its first line with content. An empty plan is in Farlink's dialect.
 ///
 /// # Errors
-/// That line is in neither dialect.
+/// The first line with content is in neither dialect.
 pub fn detect(text: &str) -> Result<Dialect, PlanError> {
     for (line, content) in text::lines(text) {
         let Some(word) = content.split_whitespace().next() else { continue };

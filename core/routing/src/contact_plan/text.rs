@@ -17,7 +17,8 @@ pub(crate) fn shorten(word: &str) -> String {
     if word.chars().count() <= 40 { word.to_string() } else { word.chars().take(37).chain("...".chars()).collect() }
 }
 
-/// Parses a node: a number (`3`), or an ipn endpoint ID: `ipn:3`, `ipn:3.0`, `ipn:977000.3.0` (RFC 9758).
+/// Parses a node: a number (`3`), an ipn endpoint ID (`ipn:3`, `ipn:3.0`, `ipn:977000.3.0`; RFC 9758), or a dtn one
+/// (`dtn://mars/`).
 pub fn parse_node(text: &str) -> Option<NodeId> {
     let number = |part: &str| -> Option<u64> {
         (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse().ok())?

@@ -15,8 +15,8 @@ const HELD_BYTES: usize = 48;
 /// Bytes of a copy elsewhere: identity, holder, age of the report in ms, rate.
 const COPY_BYTES: usize = 40;
 
-/// Bundles of a neighbour per destination: creation time, ms on this process's clock, and the bytes up to and
-/// including it.
+/// Bundles of a neighbour by destination, oldest first: creation time, in ms on this process's clock, and the bytes of
+/// this and all older ones.
 #[derive(Default, Debug)]
 pub struct NeighbourQueue(BTreeMap<NodeId, Vec<(i64, u64)>>);
 

@@ -1,19 +1,19 @@
-//! Mean times between meetings of nodes, as each node measures its own and all relay them.
+//! Mean times between meetings of nodes; each node measures its own and relays those of others.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId};
 use farlink_book::{Reporters, put_number};
 
-/// Most nodes whose meetings are known.
+/// Maximum number of nodes whose meetings are known.
 const NODES_MAX: usize = 1024;
-/// Most neighbours known of each node.
+/// Maximum number of neighbours known of each node.
 const NEIGHBOURS_MAX: usize = 256;
-/// Most means over all nodes, which bounds the search for reachable nodes.
+/// Maximum number of means over all nodes, which bounds the search for reachable nodes.
 const MEANS_MAX: usize = 65_536;
 /// Longest plausible mean, s: 31 years.
 const MEAN_MAX_S: f64 = 1e9;
-/// Most meetings in a row by which a bundle is expected to arrive (RAPID 4.1.2).
+/// Maximum number of successive meetings by which a bundle is expected to arrive (RAPID 4.1.2).
 const HOPS: u32 = 3;
 
 /// Meetings reported by a node.
@@ -21,7 +21,7 @@ const HOPS: u32 = 3;
 struct MeetingRow {
     /// Time of the report, ms on this process's clock.
     said_ms: i64,
-    /// Number of its last change, among all changes.
+    /// Value of the change counter at the last change of the row.
     changed: u64,
     /// Mean time between meetings, s.
     means: BTreeMap<NodeId, f64>,
@@ -44,8 +44,8 @@ pub fn millis(at: Instant) -> i64 {
 }
 
 impl MeetingTable {
-    /// Notes a meeting of this node: the mean is the time since the start over the number of meetings. `change`
-    /// counts changes.
+    /// Records a meeting of this node; the mean is the time since the start divided by the number of meetings.
+    /// Increments `change`.
     pub fn meet(&mut self, me: NodeId, now: Instant, (other, sure): (NodeId, bool), change: &mut u64) {
         if self.counts.len() >= NEIGHBOURS_MAX && !self.counts.contains_key(&other) && !self.forget_unsure(me) {
             return;
@@ -59,8 +59,8 @@ impl MeetingTable {
         (row.said_ms, row.changed) = (millis(now), *change);
         self.means += usize::from(row.means.insert(other, mean).is_none());
     }
-    /// Makes space for a node met, by forgetting the least met of those that only claimed a name. Returns whether
-    /// there was one.
+    /// Makes space for a node met, by forgetting the least met of those that only claimed a name. Returns whether one
+    /// was forgotten.
     fn forget_unsure(&mut self, me: NodeId) -> bool {
         let unsure = self.counts.iter().filter(|(_, (_, sure))| !sure);
         let Some(least) = unsure.min_by_key(|(_, (count, _))| *count).map(|(node, _)| *node) else { return false };
@@ -70,11 +70,11 @@ impl MeetingTable {
         }
         true
     }
-    /// Steps of [`MeetingTable::reach`] at most.
+    /// Upper bound of the steps of [`MeetingTable::reach`].
     pub fn looks(&self) -> usize {
         HOPS as usize * self.means
     }
-    /// Learns a node's row; without space, rows of the largest reporter are forgotten.
+    /// Learns a node's row; without space, forgets rows of the reporter with most rows.
     fn learn(&mut self, node: NodeId, row: MeetingRow, reporter: NodeId) {
         let known = self.rows.get(&node).map(|row| row.means.len());
         let fits = |all: &Self| {
@@ -144,8 +144,8 @@ impl MeetingTable {
             }
         }
     }
-    /// Reads rows from a neighbour up to the first inconsistency. The newest row of each node stays; this node's own
-    /// is never taken from others.
+    /// Reads rows from a neighbour up to the first inconsistency. Of each node the newest row counts; this node's own
+    /// row is never taken from others.
     pub fn read(
         &mut self,
         (me, reporter): (NodeId, NodeId),

@@ -24,9 +24,9 @@ use hello::NeighbourQueue;
 use meetings::{MeetingTable, millis};
 use replicas::{KnownCopy, Replicas};
 
-/// Most bundles for one destination examined to find those that leave earlier.
+/// Maximum number of bundles for one destination examined to find those that leave earlier.
 const QUEUE_LOOKED_AT: usize = 256;
-/// Most nodes with which change counters are kept.
+/// Maximum number of nodes with which change counters are kept.
 const EXCHANGED_MAX: usize = 1024;
 /// Delay assumed if no node is expected to deliver, s.
 const DELAY_MAX: f64 = 1e9;
@@ -35,11 +35,11 @@ const DELAY_MAX: f64 = 1e9;
 #[derive(Debug)]
 struct Neighbour {
     since: Instant,
-    /// Bytes per meeting, as it reports.
+    /// Bytes per meeting, as the neighbour reports them.
     meeting_bytes: u64,
-    /// Its bundles per destination.
+    /// The neighbour's bundles by destination.
     queue: NeighbourQueue,
-    /// Expected time until it meets each node, s.
+    /// Expected time until the neighbour meets each node, s.
     reach: BTreeMap<NodeId, f64>,
     /// Value of `change` for which `reach` was computed.
     reached: u64,
@@ -48,9 +48,9 @@ struct Neighbour {
 /// Change counters of an exchange with a node, as far as it was confirmed.
 #[derive(Clone, Copy, Default, Debug)]
 struct Exchanged {
-    /// Our changes that it confirmed.
+    /// Change of this node that the other node confirmed last.
     ours: u64,
-    /// Its changes that we know.
+    /// Latest change of the other node that this node knows.
     theirs: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Rapid {
     meetings: MeetingTable,
     replicas: Replicas,
     acks: Acks,
-    /// Counter of changes in both tables; starts at `first`, which differs after each restart.
+    /// Counter of changes of meetings and copies; starts at `first`, which differs after each restart.
     change: u64,
     first: u64,
     exchanged: BTreeMap<NodeId, Exchanged>,
@@ -205,7 +205,7 @@ impl Rapid {
         self.meeting_bytes = ((sum / u128::from(self.measured)) as u64).max(1);
     }
 
-    /// Notes that a node now has a copy, or with rate 0 that it has none.
+    /// Records that a node now has a copy, or with rate 0 that it has none.
     fn note_copy(&mut self, node: &Node<'_>, held: &Held, holder: NodeId, rate: f64) {
         if !held.bundle.is_anonymous() && holder != NodeId::NULL {
             let copy = KnownCopy { holder, rate, said_ms: millis(node.now) };

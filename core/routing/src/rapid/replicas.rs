@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use farlink_base::NodeId;
 use farlink_book::Reporters;
 
-/// Most bundles known; the ones not reported for longest are forgotten first.
+/// Maximum number of bundles known; those not reported for longest are forgotten first.
 const BUNDLES_MAX: usize = 4096;
 /// Highest plausible rate, 1/s: no two nodes meet more than once a second.
 const RATE_MAX: f64 = 1.0;
-/// Most holders known per bundle.
+/// Maximum number of holders known per bundle.
 const HOLDERS_MAX: usize = 32;
 
 /// A copy of a bundle at another node.
@@ -38,8 +38,9 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Learns a copy, if the report is newer than the known one. It is relayed if it is new or differs by a quarter
-    /// from the value relayed before; `change` counts that. `reporter` is the node that sent the report.
+    /// Learns a copy, if the report is newer than the known one. If it is new, or its rate differs by a quarter from
+    /// the one relayed before, `change` is incremented, so that the copy is relayed. `reporter` is the node that sent
+    /// the report.
     pub fn learn(&mut self, id: u128, copy: KnownCopy, reporter: NodeId, change: &mut u64) {
         if !(0.0..=RATE_MAX).contains(&copy.rate) {
             return;

@@ -7,7 +7,7 @@ use farlink_book::{Handle, numbers, put_number};
 fn at(s: u64) -> Instant {
     Instant(s * 1_000_000_000)
 }
-/// A bundle of this size, created at this second, that lives for an hour.
+/// A bundle of this size, created at second `made`, that lives for an hour.
 fn keep(site: &mut RouterSite, to: u64, size: usize, made: u64) -> Handle {
     site.keep_with(to, size, |_, new| new.expires = at(made + 3600))
 }
@@ -160,7 +160,7 @@ fn truncated_hello_is_harmless() {
             assert_eq!(said.last(), Some(&Action::Reask(from)));
         }
     }
-    // Numbers without meaning in any field.
+    // Extreme words (all ones, zero, NaN), read from every byte offset.
     let lies: Vec<u8> =
         [[u64::MAX; 40], [0; 40], [f64::NAN.to_bits(); 40]].concat().iter().flat_map(|n| n.to_be_bytes()).collect();
     for from_byte in 0..64 {

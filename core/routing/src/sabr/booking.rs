@@ -67,7 +67,7 @@ impl Booked {
             *level = (*level).max(gone);
         }
     }
-    /// Whether lower priorities were promised more of a contact than it can carry.
+    /// Whether bundles of this and higher priorities have booked more of a contact than it can carry.
     pub fn is_overbooked(&self, index: &PlanIndex, contact: u32, priority: Priority) -> bool {
         let Some(c) = index.contact(contact) else { return false };
         self.bytes(contact, priority) > c.rate.volume_in(c.end.since(c.start))

@@ -24,7 +24,7 @@ const NODES_MIN: usize = 500;
 const SERVES: u64 = 120_000_000_000;
 /// Length beyond that, ns: a route that begins at the end still arrives within the window.
 const BEYOND: u64 = 10_000_000_000;
-/// Most bytes of bounds kept; beyond that they are dropped and computed again on demand.
+/// Maximum bytes of bounds kept; beyond that they are dropped and computed again on demand.
 const KEPT_MAX: usize = 256 << 20;
 
 /// Lower bounds to one destination, for each node of a plan.
@@ -35,7 +35,7 @@ pub struct SearchBounds {
     /// Start and end of the window, in nanoseconds of plan time.
     from: u64,
     until: u64,
-    /// Smallest volume of a bundle for which they hold, bytes.
+    /// Smallest volume of a bundle for which the bounds hold, bytes.
     volume: u64,
     /// Remaining time by node index, ns; `u64::MAX` for nodes without a path in the window.
     left: Vec<u64>,
@@ -149,7 +149,7 @@ impl Guide {
         &mut self.planner
     }
     /// Bounds for a bundle of this volume to this node from this time on; `None` if the plan is small enough to be
-    /// searched without, or lacks the node.
+    /// searched without bounds, or lacks the node.
     pub fn bounds(
         &mut self,
         index: &Arc<PlanIndex>,

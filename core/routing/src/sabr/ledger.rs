@@ -1,4 +1,4 @@
-//! Ledger of bookings: by bundle, and by contact in order of urgency, so that no query walks them all.
+//! Ledger of bookings: by bundle, and by contact in order of urgency, so that no query visits all bookings.
 
 use super::Route;
 use super::booking::Booked;
@@ -14,7 +14,7 @@ struct Booking {
     contacts: Box<[u32]>,
     volume: u64,
     priority: Priority,
-    /// Order among all bookings.
+    /// Position in the order of all bookings.
     number: u64,
     arrival: Instant,
 }
@@ -54,7 +54,7 @@ impl BookingLedger {
         let booking = Booking { contacts, volume: route.volume, priority, number: self.last, arrival };
         self.legs.insert((bundle, next_hop), booking);
     }
-    /// Cancels a bundle's bookings for these next hops and frees their volume.
+    /// Cancels a bundle's bookings for the next hops that `to` accepts, and frees their volume.
     pub fn release(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) {
         for booking in self.take(bundle, to) {
             for contact in booking.contacts {
@@ -62,7 +62,7 @@ impl BookingLedger {
             }
         }
     }
-    /// Removes a bundle's bookings for these next hops, whose volume was used and stays taken.
+    /// Removes a bundle's bookings for the next hops that `to` accepts; their volume was used and stays taken.
     pub fn use_up(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) {
         drop(self.take(bundle, to));
     }
@@ -95,7 +95,7 @@ impl BookingLedger {
             self.on.range(range).next().map(|(_, bundle)| *bundle)
         })
     }
-    /// Earliest arrival among a bundle's bookings, with the contacts of that route.
+    /// Earliest arrival among a bundle's bookings, with the contacts of that route; `None` without a booking.
     pub fn arrival(&self, bundle: Handle) -> Option<(Instant, &[u32])> {
         let all = (bundle, NodeId(0))..=(bundle, NodeId(u64::MAX));
         let first = self.legs.range(all).map(|(_, booking)| booking).min_by_key(|booking| booking.arrival)?;

@@ -32,9 +32,9 @@ use ways::{Planned, excluded, names};
 
 /// Interval after which volumes of past contacts are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
-/// Most neighbours to which a critical bundle is copied.
+/// Maximum number of neighbours to which a critical bundle is copied.
 const CRITICAL_COPIES_MAX: usize = 16;
-/// Most bundles of a failed contact rerouted per call.
+/// Maximum number of bundles of failed contacts that are rerouted per call.
 const SLICE: usize = 256;
 
 /// A plan placed on the node's clock. All nodes of a process share its index.
@@ -142,7 +142,7 @@ impl Sabr {
         (self.ledger.booked.len(), self.ledger.len())
     }
 
-    /// Contacts of a bundle's route, in order, without links outside the plan.
+    /// Contacts of a bundle's booked route, in order, without links outside the plan; `None` without a booking.
     pub fn planned(&self, bundle: Handle) -> Option<&[u32]> {
         self.ledger.arrival(bundle).map(|(_, contacts)| contacts)
     }
@@ -168,7 +168,7 @@ impl Sabr {
         way
     }
 
-    /// Books a route, and reroutes bundles that no longer fit.
+    /// Books a route, and reroutes less urgent bundles that no longer fit.
     fn book(&mut self, now: Instant, held: &Held, way: &Planned, out: &mut Actions) {
         let (clock, priority) = (self.clock(), held.bundle.priority);
         if let (Some(loaded), Some(first)) = (&self.loaded, way.route.first_contact()) {
@@ -204,8 +204,8 @@ impl Sabr {
         if legs.len() == 1 { RouteDecision::One(legs[0]) } else { RouteDecision::All(legs) }
     }
 
-    /// Overbooking management (CCSDS 734.3-B-1): while less urgent bundles have booked more of the contact than is
-    /// left, reroutes the latest of the least urgent.
+    /// Overbooking management (CCSDS 734.3-B-1): while more of the contact is booked than it carries, reroutes the
+    /// latest of the least urgent bundles, as long as they are less urgent than `by`.
     fn bump(&mut self, contact: u32, by: Priority, out: &mut Actions) {
         let Some(loaded) = &self.loaded else { return };
         while self.ledger.booked.is_overbooked(&loaded.index, contact, Priority::Bulk) {

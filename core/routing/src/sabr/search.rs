@@ -93,9 +93,9 @@ impl Reached {
 }
 const UNREACHED: Reached = Reached { arrival: u64::MAX, hops: u32::MAX, settled: u32::MAX };
 
-/// Most working memory kept between searches, bytes. A search over many nodes clears and fills more than that anyway,
-/// so allocating it again costs nothing measurable, and a thousand nodes in one process do not keep tens of kilobytes
-/// each.
+/// Maximum working memory kept between searches, bytes. A search over many nodes clears and fills more than that
+/// anyway, so allocating it again costs nothing measurable, and a thousand nodes in one process do not keep tens of
+/// kilobytes each.
 const KEPT_MAX: usize = 4096;
 
 /// Working memory of searches. It is independent of the plan, so one can serve many nodes.
@@ -105,7 +105,7 @@ pub struct Planner {
     scans: Vec<Scan>,
     heap: BinaryHeap<SearchKey>,
     reached: Vec<Reached>,
-    /// Most bytes kept between searches.
+    /// Maximum bytes kept between searches.
     kept: usize,
 }
 impl Default for Planner {
@@ -234,7 +234,7 @@ impl Planner {
         self.reached.resize(nodes, UNREACHED);
     }
 
-    /// Puts a scan on the heap, to continue when everything before this time was reached.
+    /// Puts a scan on the heap, to continue once everything before this time was examined.
     fn later(&mut self, time: u64, scan: Scan, place: Option<u32>) {
         let place = match place {
             Some(place) => {
@@ -291,7 +291,7 @@ impl Search<'_> {
         }
     }
 
-    /// Lower bound of a node's remaining time.
+    /// Lower bound of a node's remaining time to the destination, ns; 0 without bounds.
     fn left(&self, place: u32) -> u64 {
         self.bounds.map_or(0, |bounds| bounds.left(place))
     }
@@ -359,7 +359,7 @@ impl Search<'_> {
     }
 
     /// Examines contacts in order of time, up to the first that must wait for something earlier on the heap; then the
-    /// scan itself goes back to the heap.
+    /// scan goes back to the heap.
     fn scan(&mut self, mut scan: Scan, place: Option<u32>, to: usize) {
         let (index, label) = (self.index, self.memory.labels[scan.label as usize]);
         let (lane, contacts) = index.lane(scan.lane);

@@ -50,7 +50,7 @@ impl SabrBench {
         self.site.now = second(now);
         self.router.route(&self.site.node(), self.site.held(bundle), tried, &mut self.said)
     }
-    /// Link and arrival in seconds of the route found now.
+    /// Link and arrival in seconds of the route found at second `now`.
     fn ask(&mut self, now: u64, bundle: Handle) -> Option<(u32, u64)> {
         let way = self.way(now, bundle, &[]);
         self.seen(bundle, way)

@@ -1,4 +1,4 @@
-//! Routes of a bundle from this node, given the plan, the links and the bookings. Books nothing.
+//! Routes of a bundle from this node, given the plan, the links and the bookings. This module books nothing.
 
 use super::{Loaded, Origin, OutsideLink, Planner, Query, Route, Sabr};
 use crate::contact_plan::PlanClock;
@@ -20,7 +20,7 @@ impl Sabr {
     fn placed(&self) -> Option<(&Loaded, PlanClock)> {
         self.loaded.as_ref().and_then(|loaded| Some((loaded, loaded.clock?)))
     }
-    /// Time scale of searches. Without a plan only links outside it count, and any scale will do.
+    /// Time scale of searches. Without a plan only links outside it count, for which any scale will do.
     pub(super) fn clock(&self) -> PlanClock {
         self.placed().map_or(PlanClock::starting(Instant::ZERO), |(_, clock)| clock)
     }
@@ -94,7 +94,7 @@ impl Sabr {
         Some(NextHop { link, not_before: clock.instant(contact.start), until: clock.instant(contact.end) })
     }
 
-    /// The best route via a neighbour other than these, for a further copy of a critical bundle.
+    /// The best route over a neighbour that is not in `avoid`, for a further copy of a critical bundle.
     pub(super) fn another(
         &self,
         planner: &mut Planner,
@@ -105,7 +105,7 @@ impl Sabr {
         self.way(planner, node, &self.query(node, held, held.size(), avoid))
     }
 
-    /// The best route that avoids these neighbours and, if possible, the previous node.
+    /// The best route that avoids the neighbours `tried` and, if possible, the previous node. `None` for a group.
     pub(super) fn best(
         &self,
         planner: &mut Planner,
@@ -128,7 +128,7 @@ impl Sabr {
         self.way(planner, node, &self.query(node, held, size, &avoid))
     }
 
-    /// Joint confidence of several contacts.
+    /// Probability that all of these contacts take place.
     fn chance(&self, contacts: impl Iterator<Item = u32>) -> f64 {
         let confidence = |contact| self.loaded.as_ref()?.index.contact(contact).map(|c| c.confidence);
         contacts.filter_map(confidence).product()
@@ -148,7 +148,7 @@ impl Sabr {
     }
 }
 
-/// Most contacts in a forecast.
+/// Maximum number of contacts in a forecast.
 const FLOWS_MAX: usize = 1024;
 
 /// All node numbers of a neighbour.
@@ -162,8 +162,8 @@ pub(super) fn excluded(node: &Node<'_>, tried: &[PeerId], from: PeerId) -> Vec<N
 }
 
 impl DeliveryForecast for Sabr {
-    /// Arrival of the booked route, or else of the route it would take now; the chance is the joint confidence of its
-    /// contacts.
+    /// Arrival over the booked route, or else over the route that the bundle would take now. The chance is the joint
+    /// confidence of the route's contacts.
     fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         if let Some(peer) = via {
             return self.prospect_at(node, held, peer);

@@ -1,5 +1,6 @@
 //! Operations that this node adds as a security source (RFC 9172 3.9): integrity before confidentiality, each in a
-//! block of its own, so that no two share an IV, and none must be split when a block is encrypted later.
+//! block of its own, so that no two operations share an IV, and no block must be split when a target is encrypted
+//! later.
 
 use super::{Security, SecurityCounts, Wish, nonces};
 use alloc::vec::Vec;
@@ -9,7 +10,7 @@ use farlink_bundle::bpsec::{
 };
 use farlink_bundle::{Bundle, CrcType};
 
-/// Most blocks that one key may encrypt directly (RFC 9173 4.8.1: at most 2^32).
+/// Maximum number of blocks that one key may encrypt directly (RFC 9173 4.8.1: at most 2^32).
 // 9173-4.6-1
 const USES_MAX: u64 = 1 << 32;
 
@@ -22,7 +23,7 @@ pub(super) enum Trouble {
     WornOut,
     /// There is no key of this name that fits.
     NoKey,
-    /// It would break an operation that the bundle has (RFC 9172 3.9).
+    /// The addition would break an operation that the bundle has (RFC 9172 3.9).
     Conflict,
     /// The bundle cannot be read.
     Unreadable,
@@ -57,7 +58,7 @@ fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
     Ok((bibs, bcbs))
 }
 
-/// Splits a block whose hashes are partly of targets that will be encrypted (RFC 9172 3.9).
+/// Splits integrity blocks of which some, but not all, targets will be encrypted (RFC 9172 3.9).
 // 9172-3.9-3
 fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[SealPlan<'_>]) -> Result<(), Trouble> {
     let mut moved = Vec::new();

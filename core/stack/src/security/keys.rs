@@ -12,11 +12,11 @@ use farlink_bundle::bpsec::Secret;
 pub struct KeyRing(Arc<BTreeMap<String, Vec<Secret>>>);
 
 impl KeyRing {
-    /// Most generations of one key: each is tried if a bundle does not name one.
+    /// Maximum number of generations of one key; a check may have to try each.
     pub const GENERATIONS_MAX: usize = 8;
 
-    /// Keys with their names; of one name, later ones are newer. Beyond [`KeyRing::GENERATIONS_MAX`] the oldest are
-    /// left out.
+    /// Keys with their names; among keys of one name, later ones are newer. Beyond [`KeyRing::GENERATIONS_MAX`] the
+    /// oldest are left out.
     pub fn new(keys: impl IntoIterator<Item = (String, Secret)>) -> KeyRing {
         let mut ring: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
         for (name, key) in keys {

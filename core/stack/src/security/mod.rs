@@ -37,10 +37,10 @@ use receive::{Place, Reception};
 pub struct SecurityConfig {
     /// The rules, in order.
     pub rules: Vec<Rule>,
-    /// The keys they name.
+    /// The keys that the rules name.
     pub keys: KeyRing,
-    /// Number of earlier starts of the node with any of these keys; no other run may have the same. IVs are made of
-    /// it.
+    /// Number of earlier starts of the node with any of these keys. IVs are made from it, so no two runs may have the
+    /// same.
     pub start: u32,
     /// Seed of the keys for single blocks; it must be secret, and different in each run.
     pub seed: [u8; 32],
@@ -87,7 +87,7 @@ pub struct Security {
     /// Number of blocks encrypted by each key directly, by its fingerprint.
     used: BTreeMap<u64, u64>,
     counts: Cell<SecurityCounts>,
-    /// CRC of blocks that lose their last protection here.
+    /// CRC type given to blocks that lose their last security operation here.
     crc: CrcType,
     accel: Accel,
     aes_gcm: Option<AesGcm>,
@@ -131,7 +131,7 @@ fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_sourc
 }
 
 impl Security {
-    /// Security by this configuration; names and CRC are those of the node.
+    /// Creates the security of this configuration, with the names and the CRC type of the node.
     pub(crate) fn new(told: &SecurityConfig, node: &Config) -> Security {
         let own = node.node_ids.first().cloned().unwrap_or_default();
         Security {
@@ -162,14 +162,14 @@ impl Security {
         self.counts.set(counts);
     }
 
-    /// Whether an application here may be a destination.
+    /// Whether the bundle may be for an application here: its destination is of this node, or a group.
     fn is_for_us(&self, meta: &BundleMeta) -> bool {
         !meta.destination.is_singleton() || self.is_singly_for_us(meta)
     }
     fn is_singly_for_us(&self, meta: &BundleMeta) -> bool {
         meta.destination.is_singleton() && self.node_ids.contains(&meta.destination.node_id())
     }
-    /// Unseals a bundle whose payload this node can decrypt.
+    /// Marks a bundle as readable if this node can decrypt its payload.
     fn unseal(&self, meta: &mut BundleMeta) {
         if meta.facts.has(Facts::SEALED) && self.is_for_us(meta) {
             let wishes = wishes(&self.rules, &self.node_ids, meta, false);
@@ -218,7 +218,7 @@ impl Security {
     pub(crate) fn is_source_of(&self, made: &BundleMeta) -> bool {
         !wishes(&self.rules, &self.node_ids, made, true).is_empty()
     }
-    /// Adds the operations that are missing; `None` if there are none.
+    /// Adds the operations that are missing; `None` if none are.
     fn add_to(&mut self, meta: &BundleMeta, wishes: &[Wish<'_>]) -> Result<Option<BundleMeta>, Trouble> {
         // RFC 9172 5.2: no security block is added to a fragment.
         // 9172-5.2-2
@@ -245,7 +245,8 @@ impl Security {
         };
         (wishes(rules, &self.node_ids, meta, false), adds)
     }
-    /// Checks whether a fragment may pass; a whole bundle always may here.
+    /// Marks a fragment for deletion if the rules do not let it pass. Whole bundles, and bundles for this node, stay as
+    /// they are.
     // 9172-5.1.1-7, 9172-5.1.2-6, 9172-5.2-2
     fn recall(&self, meta: BundleMeta) -> BundleMeta {
         // A BCB of the payload is in every fragment (RFC 9172 3.8), and nothing can be added to a fragment (5.2): one
@@ -270,13 +271,14 @@ impl Security {
         }
         meta
     }
-    /// Checks a bundle of a version that has no security blocks.
+    /// Marks a bundle of a version without security blocks for deletion if the rules demand any.
     // 9172-5.1.1-7, 9172-5.1.2-6
     pub(crate) fn foreign(&self, meta: BundleMeta) -> BundleMeta {
         // Sending in another version must be no way around the rules.
         if self.forbids(&meta) { self.lacking(meta) } else { meta }
     }
-    /// Whether a bundle without security may neither pass nor be handed out.
+    /// Whether the rules demand security of this bundle, so that without it the bundle may neither pass nor be handed
+    /// out.
     pub(crate) fn forbids(&self, meta: &BundleMeta) -> bool {
         let (checks, adds) = self.wanted(&self.rules, meta);
         !adds.is_empty() || checks.iter().any(|wish| wish.rule.required)
@@ -348,7 +350,7 @@ impl Security {
         if changed && !end { self.pack(&bundle, meta).map(Some) } else { Ok(None) }
     }
 
-    /// Whether a payload may only be handed out by [`Security::open`].
+    /// Whether an application may get the payload only through [`Security::open`].
     pub(crate) fn guards(&self, meta: &BundleMeta) -> bool {
         self.is_for_us(meta) && (!wishes(&self.rules, &self.node_ids, meta, false).is_empty())
     }

@@ -1,13 +1,13 @@
-//! IVs that are unique for each key of this node, and numbers for keys of single blocks: 4 bytes of a hash of the
-//! node ID, 3 bytes that count its starts, 5 bytes that count within one (the deterministic construction of NIST SP
-//! 800-38D 8.2.1). The driver raises the number of starts durably before the first is used.
+//! IVs that are unique for each key of this node, and numbers for keys of single blocks: 4 bytes of a hash of the node
+//! ID, 3 bytes that count its starts, 5 bytes that count within one start (the deterministic construction of NIST SP
+//! 800-38D 8.2.1). The driver durably raises the number of starts before the first IV is used.
 
 use alloc::string::ToString;
 use farlink_base::{EndpointId, hash128};
 
 /// Highest number of starts with distinct IVs.
 const STARTS: u32 = 1 << 24;
-/// IVs within one start.
+/// Number of IVs within one start.
 const COUNTS: u64 = 1 << 40;
 
 /// IVs of one run of a node.

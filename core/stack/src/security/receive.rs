@@ -88,7 +88,7 @@ impl<'a> Reception<'a> {
         let numbers = self.bundle.extensions.iter().map(|block| block.number).chain([PRIMARY, PAYLOAD]);
         Ok(numbers.filter(|number| targets.binary_search(number).is_ok()).collect())
     }
-    /// The security blocks among these with a target that the bundle does not have.
+    /// Numbers of the security blocks among these that have a target missing from the bundle.
     // 9172-3.6-5
     fn astray(&self, sections: &[Section]) -> Vec<u64> {
         // RFC 9172 3.6 forbids such targets, and none of the block's operations is believed.
@@ -122,7 +122,8 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// The rule for a service and a type of blocks; an encrypted hash follows the rule of its target.
+    /// The first rule for a service and a type of blocks; for an encrypted integrity block, which rules cannot name,
+    /// the first rule of the service.
     fn wish(&self, service: Service, kind: u64) -> Option<Wish<'a>> {
         let fits = |wish: &&Wish<'_>| wish.is(service, kind) || (wish.rule.service == service && kind == INTEGRITY);
         self.wishes.iter().find(fits).copied()
@@ -156,11 +157,31 @@ impl<'a> Reception<'a> {
             || kinds.any(|kind| self.wish(Service::Confidentiality, kind).is_some())
     }
 
-    /// Decrypts encrypted blocks, or verifies copies of them (RFC 9172 5.1.1).
+    /// Whether this node accepts all encrypted targets of an encrypted hash: in clear, the hash of a block that stays
+    /// encrypted would tell about its content, which RFC 9172 3.9 forbids.
+    fn accepts_hash(&self, section: &Section, target: u64, keys: &[Secret], enciphered: &[u64]) -> bool {
+        // Its targets are known once it is decrypted.
+        let mut copy = self.bundle.clone();
+        if bpsec::open(&mut copy, &section.block, section.header, target, keys, self.aes_gcm.as_ref()).is_err() {
+            return false;
+        }
+        let rule = |kind| self.wish(Service::Confidentiality, kind);
+        let accepts = |number: &u64| {
+            // A target that failed its check was removed.
+            let Some(kind) = self.kind_of(*number) else { return true };
+            rule(kind).is_some_and(|wish| self.role(&wish) == Role::Acceptor)
+        };
+        let mut hashes = Section::all(&copy, INTEGRITY).filter_map(Result::ok);
+        let hash = hashes.find(|hash| hash.header.number == target);
+        hash.is_none_or(|hash| hash.block.targets.iter().all(|number| !enciphered.contains(number) || accepts(number)))
+    }
+
+    /// Decrypts encrypted blocks, or, where this node only verifies, decrypts a copy of them (RFC 9172 5.1.1).
     // 9172-2.2-1, 9172-5.1.1-2, 9172-5.1.1-9, 9172-5.1.1-12
     fn decipher(&mut self) -> Result<(), DeleteReason> {
         let sections = self.sections(CONFIDENTIALITY)?;
         let (opens_hashes, astray) = (self.opens_hashes(&sections), self.astray(&sections));
+        let enciphered = self.enciphered()?;
         for mut section in sections {
             for target in section.block.targets.clone() {
                 let Some(kind) = self.kind_of(target).filter(|kind| *kind != INTEGRITY || opens_hashes) else {
@@ -172,8 +193,12 @@ impl<'a> Reception<'a> {
                     }
                     continue;
                 };
-                let (keys, accepts) = (self.keys_for(&wish, kind), self.role(&wish) == Role::Acceptor);
+                let keys = self.keys_for(&wish, kind);
                 let (block, header) = (&section.block, section.header);
+                let accepts = match kind == INTEGRITY && self.at == Place::Way {
+                    true => self.accepts_hash(&section, target, &keys, &enciphered),
+                    false => self.role(&wish) == Role::Acceptor,
+                };
                 // 9172-5.1.1-1, 9172-5.1.1-6
                 let opened = if astray.contains(&header.number) {
                     Err(SecurityFault::Target)
@@ -266,7 +291,8 @@ impl<'a> Reception<'a> {
         self.counts.failed += 1;
         self.lose(target, reason_of(fault))
     }
-    /// Removes a block and all operations on it; loses the whole bundle with its payload or primary block.
+    /// Removes a block and all operations on it. For the payload or the primary block, fails with `reason`: the whole
+    /// bundle must be deleted.
     // 9172-5.1.1-8, 9172-5.1.1-9, 9172-5.1.1-10
     fn lose(&mut self, target: u64, reason: DeleteReason) -> Result<(), DeleteReason> {
         // Primary and payload block are mandatory, so losing one of them deletes the bundle.
@@ -322,7 +348,7 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// Gives targets a CRC again that lost their last operation (RFC 9173 3.8.2).
+    /// Restores a CRC on targets that lost their last operation (RFC 9173 3.8.2).
     // 9173-3.8.2-9, 9173-4.8.2-11
     fn restore(&mut self) {
         // At the end nothing is forwarded, so no CRC is needed.

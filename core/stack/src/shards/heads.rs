@@ -45,7 +45,7 @@ impl HeadBudget {
     }
 }
 
-/// Configurations are the same where their bounds are.
+/// Budgets are equal if their bounds are, whatever is in use: configurations are compared.
 impl PartialEq for HeadBudget {
     fn eq(&self, other: &Self) -> bool {
         self.most == other.most

@@ -11,23 +11,24 @@ use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
 
 /// Shard of all bundles that need common tables.
 pub(crate) const CENTRE: u8 = 0;
-/// Most bundles of other shards that a layer gets in one call; its own agent's come in between.
+/// Maximum number of bundles of other shards that a layer gets in one call; then its own agent has a turn.
 const IN_TURN: usize = 8;
-/// First bytes of a bundle in which its destination is looked for.
+/// Number of first bytes of a bundle in which its destination is looked for.
 const HEAD: u64 = 64 << 10;
 
-/// Accounts for a bundle of another shard on a link; returns the time when it may leave if that is later.
+/// Function that charges a bundle of another shard to its link; if the bundle must wait, it returns the time from which
+/// it may leave.
 pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
 
 /// One link of the layer.
 #[derive(Debug, Default)]
 struct SendLine {
     ready: bool,
-    /// Whether it is down by the contact plan or the operator.
+    /// Whether the contact plan or the operator keeps the link down.
     down: bool,
     /// Whether the neighbour is there; `None`: not known yet.
     up: Option<bool>,
-    /// The `PeerUp` of its session.
+    /// The layer's `PeerUp` output for the open session, repeated for shards that add the link later.
     peer: Option<Box<Output>>,
     /// Bundles of other shards, in order.
     waiting: VecDeque<(u8, Input)>,
@@ -36,28 +37,28 @@ struct SendLine {
 /// The shard that an arriving bundle belongs to.
 #[derive(Debug)]
 enum LinkPlace {
-    /// Its first bytes, while its head is incomplete, and fewest bytes of a piece where it is to be kept in pieces.
+    /// The head is incomplete: first bytes of the bundle, and minimum length of a piece if it is to be kept in pieces.
     Asked { parts: Payload, least: Option<u64>, look: u64, strange: bool },
     /// This shard takes the bundle.
     Here,
-    /// The bundle exceeds the budget of heads; its layer is about to learn of the refusal.
+    /// The bundle exceeded the budget of heads; the layer gets its refusal soon.
     Refused,
-    /// Shard 0 has this many bytes of it, and all if `ended`.
+    /// Shard 0 got this many bytes of the bundle, and all of them if `ended`.
     Away { bytes: u64, ended: bool },
 }
 
 /// Handling of one part of an offer.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// This shard takes it; with the parts collected before.
+    /// This shard takes the bundle; `part` includes the parts collected before.
     Here { least: Option<u64>, part: Payload },
-    /// Another shard takes it; with the parts collected before.
+    /// Shard 0 takes the bundle; `part` includes the parts collected before.
     Away { least: Option<u64>, part: Payload },
-    /// Its head is incomplete.
+    /// The part was kept, because the head is incomplete.
     Kept,
-    /// No room is left for incomplete heads; the layer is informed once.
+    /// No room is left for incomplete heads; returned once for each offer, whose layer must be informed.
     Refused,
-    /// Belongs to a refused offer.
+    /// The part belongs to a refused offer.
     Dropped,
 }
 
@@ -132,8 +133,8 @@ impl LayerOwner {
         self.own != CENTRE
     }
 
-    /// Takes another shard's input for the layer; returns the part that the layer must see now. Immediate answers go
-    /// to `out`.
+    /// Takes an input that another shard has for the layer. Returns the input that the layer must get now, if any;
+    /// answers for that shard go to `out`.
     pub fn take(&mut self, from: u8, input: Input, out: &mut Vec<Across>) -> Option<Input> {
         Some(match input {
             Input::Send { link, id, total, part, reliable, leaving } => {
@@ -192,8 +193,8 @@ impl LayerOwner {
     pub fn taken(&mut self) -> impl Iterator<Item = (u8, Across)> + '_ {
         self.taken.drain(..).map(|(shard, link, bundles, bytes)| (shard, Across::Taken { link, bundles, bytes }))
     }
-    /// The next bundle of another shard that the layer takes, after `given` in this call. `pace` accounts for a
-    /// bundle of this length on its link, or returns when it may leave.
+    /// The next bundle of another shard for the layer; `None` if none may leave now, or `given`, the number in this
+    /// call, is at its bound. `pace` charges a bundle of this length to its link, or returns when it may leave.
     pub fn next(&mut self, given: usize, pace: Pace<'_>) -> Option<Input> {
         // The bound keeps one shard's burst from starving the owner's own bundles.
         if self.pending.is_none() || given >= IN_TURN {

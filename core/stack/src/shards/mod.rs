@@ -27,7 +27,8 @@ pub use heads::HeadBudget;
 use layer_owner::LayerOwner;
 
 pub use farlink_base::node::SHARDS_MAX;
-/// Most bundles of one shard: transmissions are numbered by them, and eight bits must be left for the shard.
+/// Maximum number of bundles of one shard: transmissions are numbered by them, and eight bits must be left for the
+/// shard.
 pub const SHARD_BUNDLES_MAX: u64 = 1 << 23;
 /// Position of the shard's number in that of a transmission from another shard.
 const SHARD_AT: u32 = 56;
@@ -50,7 +51,7 @@ impl ShardConfig {
         ShardConfig { own, count, owners, heads: Arc::new(HeadBudget::new(HEADS)) }
     }
 }
-/// Default bound on the bytes of incomplete heads.
+/// Default limit on memory for partially received heads (all bytes of a bundle before its payload), bytes.
 const HEADS: u64 = 8 << 20;
 
 /// Messages between shards about a layer.
@@ -82,7 +83,7 @@ pub enum Across {
 }
 
 impl Across {
-    /// Bytes of a bundle that go with it.
+    /// Bytes of a bundle that the message carries.
     pub fn bytes(&self) -> u64 {
         match self {
             Across::Input(layer::Input::Send { part, .. } | layer::Input::SendMore { part, .. })
@@ -103,7 +104,7 @@ pub(crate) struct Shared {
 fn tagged(shard: u8, SendId(id): SendId) -> SendId {
     SendId(id | (u64::from(shard) + 1) << SHARD_AT)
 }
-/// The shard of a transmission and its number there; `None`: the owner's own.
+/// The shard of a transmission and its number there; `None` for a transmission of the owner itself.
 fn untagged(SendId(id): SendId) -> Option<(u8, SendId)> {
     let shard = (id >> SHARD_AT) as u8;
     Some((shard.checked_sub(1)?, SendId(id & ((1 << SHARD_AT) - 1))))
@@ -112,7 +113,7 @@ fn untagged(SendId(id): SendId) -> Option<(u8, SendId)> {
 /// Checks that a node can be divided into shards.
 ///
 /// # Errors
-/// Names the key that stands against it, and a value to write instead.
+/// The node cannot be divided; names the key that prevents it, and a value to write instead.
 pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
     let Some(shards) = &config.shards else { return Ok(()) };
     let wrong = |expected: &str, hint: &str| Err(error(String::from("shards"), expected, hint));

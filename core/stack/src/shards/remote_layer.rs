@@ -7,13 +7,14 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{LinkId, Refusal};
 
-/// Bound per link on bundles and bytes at the owner that its layer has not taken; beyond it this shard keeps the
-/// next.
+/// Bound per link on bundles and bytes that the owner has and its layer has not taken; beyond it, this shard keeps
+/// further bundles.
 const OF_LINK: Untaken = Untaken { bundles: 1024, bytes: 4 << 20 };
-/// Bound for all links of the layer together: beyond it each link has one bundle at a time, until half is taken.
+/// Bound for all links of the layer together; beyond it, each link has at most one bundle at the owner, until half of
+/// the bound is taken.
 const OF_LAYER: Untaken = Untaken { bundles: 8 * OF_LINK.bundles, bytes: 8 * OF_LINK.bytes };
 
-/// Bundles at their owner that its layer has not taken.
+/// Bundles that the owner has and its layer has not taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Untaken {
     bundles: u32,
@@ -40,7 +41,7 @@ pub(crate) enum Do {
     Owner(Across),
 }
 
-/// One link of the layer.
+/// State of one link of the remote layer, as this shard knows it.
 #[derive(Debug, Default)]
 struct OwnerLine {
     /// Whether the layer takes more for this link.
@@ -52,7 +53,7 @@ struct OwnerLine {
     untaken: Untaken,
 }
 impl OwnerLine {
-    /// Whether the owner may get the next bundle, while the layer is `full` or not.
+    /// Whether the owner may get the next bundle; `full`: the layer's bound is reached.
     fn takes(&self, full: bool) -> bool {
         // Even a full layer takes one bundle of each link, so that no link is shut out.
         self.ready && self.untaken.is_less_than(OF_LINK) && !(full && self.untaken.bundles > 0)
@@ -66,13 +67,13 @@ impl OwnerLine {
     }
 }
 
-/// A bundle on its way in.
+/// A bundle that the owner's layer offered to this shard.
 #[derive(Debug)]
 struct Offered {
     link: LinkId,
     /// Whether the last part is here.
     ended: bool,
-    /// Whether it was refused before; further parts are dropped.
+    /// Whether this shard refused it; further parts are dropped.
     refused: bool,
 }
 
@@ -153,7 +154,7 @@ impl RemoteLayer {
         }
     }
 
-    /// Updates all links when the layer becomes full, or is so no longer.
+    /// Updates all links when the layer becomes full, or has room again.
     fn look(&mut self, out: &mut Vec<Do>) {
         // Full and free have different bounds, so that the links do not flap around one of them.
         let bound = match self.full {

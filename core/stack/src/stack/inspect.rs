@@ -82,8 +82,8 @@ impl Stack {
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.agent.needs(now, wanted, &mut self.edges)
     }
-    /// Whether an announcement of a node adds nothing: it is this node, a link to it is configured, or a reachable
-    /// neighbour is proven to be it.
+    /// Whether announcements of this node ID need no action: the ID is this node's own, a link to it is configured, or
+    /// a reachable neighbour has proven it.
     pub fn is_surely_known(&self, node: &EndpointId) -> bool {
         self.agent.is_surely_known(node.node())
     }
@@ -91,7 +91,7 @@ impl Stack {
     pub fn security(&mut self) -> Option<SecurityCounts> {
         self.edges.security().map(|security| security.counts())
     }
-    /// Bytes that layers of this shard offered to others, and that have no verdict yet.
+    /// Bytes of whole bundles that layers of this shard offered to other shards, and that have no verdict yet.
     pub fn offered_to_shards(&self) -> u64 {
         let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.owner.away() } else { 0 };
         self.layers.iter().map(away).sum()

@@ -14,7 +14,7 @@ use farlink_base::{ConfigError, EndpointId, Instant, LayerId, LinkId, LinkTerms,
 use farlink_bpa::Origin;
 
 impl Stack {
-    /// Adds a link while the node runs; it starts up. The driver must know the link's address before.
+    /// Adds a link while the node runs; its medium is taken to work. The driver must know the link's address before.
     ///
     /// # Errors
     /// Names the key that cannot be used, and a value to write instead. Nothing has changed then.
@@ -27,8 +27,8 @@ impl Stack {
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Configured, out)
     }
-    /// Adds a link to a neighbour that was discovered by announcements: its name is only claimed, the contact plan
-    /// does not list it, and bundles from it count as a stranger's.
+    /// Adds a link to a neighbour that was discovered by announcements: the neighbour's name is only claimed, the
+    /// contact plan does not list the link, and bundles from it count as a stranger's.
     ///
     /// # Errors
     /// As [`Stack::add_link`].
@@ -41,9 +41,9 @@ impl Stack {
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Discovered, out)
     }
-    /// Adds a link to a neighbour in radio range (message-level simulation): the neighbour is forgotten with its
-    /// last link, and the link takes turns, as [`MessageInput::Turn`](crate::MessageInput::Turn) describes. With
-    /// `free_hellos`, hellos need no bundles, but are [`MessageOutput::Hello`](crate::MessageOutput::Hello).
+    /// Adds a link to a neighbour in radio range (message-level simulation): the neighbour is forgotten with its last
+    /// link, and the link takes turns, as [`MessageInput::Turn`](crate::MessageInput::Turn) describes. With
+    /// `free_hellos`, hellos are not sent as bundles, but as [`MessageOutput::Hello`](crate::MessageOutput::Hello).
     ///
     /// # Errors
     /// As [`Stack::add_link`].

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Leaving, LinkId, Payload, Sink, layer};
 use farlink_bpa::Reading;
 
-/// Longest piece of a stored payload that is read once and kept for its CRC; a longer one is read twice.
+/// Maximum length of a stored fragment that is read once, into memory, for its CRC; a longer one is read twice.
 const PIECE_BYTES: u64 = 16 << 20;
 
 impl Stack {

@@ -9,10 +9,10 @@ use farlink_stack::{BpV6, BpV7, Codec, Config};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Ages in ms of bundles when they were read, by number.
+/// Ages in ms of bundles at the time they were read, by number.
 pub type Ages = Arc<Mutex<BTreeMap<u32, u64>>>;
 
-/// The payload of a bundle: its number a few times, then nothing.
+/// The payload of a bundle: its number, repeated a few times, then zeros.
 pub fn payload(number: u32, len: usize) -> Payload {
     let mark = [*b"AGES", number.to_be_bytes()].concat();
     let mut bytes: Vec<u8> = mark.iter().copied().cycle().take(len.min(128)).collect();
@@ -51,7 +51,7 @@ pub fn speak(version: u8, reader: usize, ages: &Ages) -> Speak {
     })
 }
 
-/// Times at which the first telling byte of each bundle left the watched node.
+/// Times at which the first byte that identifies each bundle left the watched node.
 pub fn left(line: &Line) -> BTreeMap<u32, Vec<Instant>> {
     let mut all = BTreeMap::<u32, Vec<Instant>>::new();
     for (at, data) in line.left.iter().flatten() {

@@ -131,7 +131,7 @@ impl Disk {
 
 enum Happening {
     Tell(Input),
-    /// Bytes come to the end of a stream.
+    /// Bytes arrive at the end of a stream.
     Bytes(StreamId, Payload),
     /// A stream reports room for more bytes.
     Room(StreamId),
@@ -143,7 +143,7 @@ struct LineEnd {
     /// Bytes written that the other end has not read.
     unread: u64,
     paused: bool,
-    /// Bytes that came while reading was paused.
+    /// Bytes that arrived while reading was paused.
     waiting: VecDeque<Payload>,
 }
 
@@ -170,9 +170,9 @@ pub struct Line {
     /// Bytes of requests on their way to disk.
     pub spooled: u64,
     pub events: Vec<(usize, Event)>,
-    /// Bytes that came to each node from its neighbours.
+    /// Bytes that arrived at each node from its neighbours.
     pub heard: Vec<u64>,
-    /// Bytes that the watched node wrote, with their times, where that is wanted.
+    /// Bytes that the watched node wrote, with their times, if a test asks for them.
     pub left: Option<Vec<(Instant, Payload)>>,
     pub watched: usize,
     /// Delay of the nodes' timers, as of busy nodes; arrivals are not delayed.
@@ -308,11 +308,11 @@ impl Line {
     pub fn node(&self, node: usize) -> &Stack {
         self.nodes[node].as_ref().expect("it runs")
     }
-    /// Bytes that a node holds, data under way to it included.
+    /// Number of bytes that a node holds, including data under way to it.
     pub fn held(&self, node: usize) -> i64 {
         self.memory.held[node] as i64
     }
-    /// Most bytes that a node held, data under way to it included.
+    /// Largest number of bytes that a node held, including data under way to it.
     pub fn most_held(&self, node: usize) -> u64 {
         self.memory.most[node].max(0) as u64
     }
@@ -587,8 +587,8 @@ impl Line {
     pub fn send(&mut self, payload: Bytes) {
         self.send_from(0, payload);
     }
-    /// Sends a payload from the first node to the last that goes to disk as it comes: `more` bytes at once, as long
-    /// as less than `window` are on their way there.
+    /// Sends a payload from the first node to the last that is spooled to disk: `more` bytes at once, as long as fewer
+    /// than `window` bytes are on their way there.
     pub fn spool(&mut self, payload: &Bytes, more: usize, window: u64) {
         let (source, mut at) = (NodeId::ipn(1), 0);
         while at + more < payload.len() && self.refused.is_empty() {

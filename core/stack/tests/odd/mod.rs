@@ -1,5 +1,5 @@
-//! One node with a door for strangers (STCP), a way out (UDPCL) and a disk; and bundles of version 6 put together by
-//! hand, so that they can be wrong.
+//! One node with an STCP layer for strangers, a UDPCL link out and a disk; and bundles of version 6 assembled by hand,
+//! so that they can be wrong.
 
 use crate::line::Disk;
 use farlink_base::store::DiskDone;
@@ -24,7 +24,7 @@ fn put(out: &mut Vec<u8>, value: u64) {
     let len = sdnv::encode(value, &mut bytes);
     out.extend(&bytes[..len]);
 }
-/// The bytes of one number.
+/// Encodes a number as an SDNV.
 pub fn number(value: u64) -> Vec<u8> {
     let mut out = Vec::new();
     put(&mut out, value);

@@ -19,11 +19,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Most events of a history.
+/// Maximum number of events in a history.
 pub const EVENTS_MAX: usize = 15;
 const SHARDS: usize = 256;
-/// Most pairs of histories with one state whose continuations are compared.
+/// Maximum number of pairs of histories with equal states whose continuations are compared.
 const PAIRS: usize = 200;
+/// Number of pairs at the beginning of a search that are compared whatever their states.
+const PAIRS_FIRST: usize = 16;
 
 /// Limits on the events of one history, by sort.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +66,7 @@ pub struct Search {
     pub events: usize,
     pub bounds: Bounds,
     pub alterations: Vec<Alteration>,
-    /// Whether equal states are continued once; else every history is.
+    /// Whether only the first of several equal states is continued; else every history is.
     pub merge: bool,
     pub jobs: usize,
     /// Whether the search goes on after a violation.
@@ -99,9 +101,9 @@ pub struct Report {
     pub runs: u64,
     /// Runs that reached a state that was known.
     pub merged: u64,
-    /// Merged runs that took more events to reach it.
+    /// Merged runs that took more events to reach the state than the first.
     pub later: u64,
-    /// Histories of all lengths that these stand for.
+    /// Number of histories, of all lengths, that the runs stand for.
     pub orders: u64,
     /// Outcomes of the histories, once nothing is due any more.
     pub outcomes: BTreeSet<String>,
@@ -299,8 +301,10 @@ impl Search {
             if let Some(first) = found.get_mut(&key) {
                 report.merged += 1;
                 first.orders += orders;
-                // One in 16 states, so that pairs come from all over the search.
-                if report.pairs.len() < PAIRS && ((key >> 64) as u64).is_multiple_of(16) {
+                // The first pairs, so that a small search has some; then one in 16 states, so that others come from all
+                // over the search.
+                let few = report.pairs.len() < PAIRS_FIRST;
+                if few || report.pairs.len() < PAIRS && ((key >> 64) as u64).is_multiple_of(16) {
                     report.pairs.push((first.prefix, prefix));
                 }
                 return;

@@ -46,7 +46,7 @@ pub struct Sent {
     pub honest: Honest,
     /// Identity that its sender's node gave it.
     pub id: Option<BundleId>,
-    /// Whether its sender learnt that it is kept.
+    /// Whether the sender learnt that the bundle is kept.
     pub acknowledged: bool,
     /// Whether an event may have lost it by right: see [`super::world::World`].
     pub excused: bool,

@@ -30,7 +30,7 @@ const LIFETIME_MS: u64 = 24 * 3_600_000;
 /// Longest time and most rounds until a world whose links are up has delivered everything.
 const DRAIN: Duration = Duration::from_secs(2 * 3600);
 const ROUNDS: usize = 3000;
-/// Length of datagrams that take just the first half of a payload, like the stranger's fragments, by version.
+/// Length of datagrams that carry just the first half of a payload, like the stranger's fragments, by version.
 const HALVES_6: u32 = 229;
 const HALVES_7: u32 = 272;
 /// Files of a store are short, as each step of a search digests all of them.
@@ -59,7 +59,7 @@ pub struct World {
     packets: BTreeMap<(u8, u8), VecDeque<Packet>>,
     /// Verdicts on their way from receiver to sender.
     answers: BTreeMap<(u8, u8), VecDeque<(SendId, Result<(), Refusal>)>>,
-    /// Sender and its number of each ticket.
+    /// Sender of each ticket, and the sender's number of the transmission.
     tickets: BTreeMap<(u8, u64), (u8, SendId)>,
     /// The last ticket of each receiver.
     ticket: Vec<u64>,

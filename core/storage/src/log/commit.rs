@@ -14,9 +14,10 @@ use bytes::{Bytes, BytesMut};
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{BundleHandle, Chunk, Duration, Extent, Instant, Payload, Refusal, Sink};
 
-/// Longest payload piece that is copied beside its header, bytes: cheaper than one more slice of a vectored write.
+/// Longest payload chunk that is copied next to its record header, bytes: cheaper than one more slice of a vectored
+/// write.
 const COPIED: usize = 2048;
-/// Delete records that may wait for a commit of other records; one more starts a commit.
+/// Number of small records that may wait for a commit of others; one more starts a commit.
 const LAZY_MAX: usize = 10_000;
 
 /// Bytes of an arriving bundle on their way to disk.
@@ -125,7 +126,7 @@ impl CommitQueue {
     pub fn urge(&mut self, now: Instant) {
         self.urgent_since.get_or_insert(now);
     }
-    /// Subtracts a bundle or spill record that no longer waits.
+    /// Subtracts a bundle or spill record of this length that no longer waits.
     pub fn cancel(&mut self, record: u64) {
         self.bytes = self.bytes.saturating_sub(record);
     }
@@ -142,7 +143,7 @@ impl CommitQueue {
     fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
-    /// Time at which the next group should start; `enough` skips the wait for more.
+    /// Time at which the next group should start; `enough`: so many bytes wait that there is no need to wait for more.
     fn due_at(&self, wait: Duration, lazy_wait: Duration, enough: bool) -> Option<Instant> {
         let urgent = self.urgent_since.map(|since| if enough { since } else { since + wait });
         let lazy = self.lazy_at.map(|since| since + lazy_wait);
@@ -237,8 +238,9 @@ impl LogStore {
             }
         }
     }
-    /// Frees space for bundles that wait, by removing kept files or by compaction, or refuses them. Returns true if
-    /// writing the new file's header alone would help, because the newest durable file is empty and may go then.
+    /// Frees space for bundles that wait, by removing kept files or by compaction, or refuses them. Returns true if the
+    /// group should be written although it has only a new file's header: then the newest durable file, which is empty,
+    /// may go.
     fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.drop_spares(out) || !self.groups.is_empty() {
             return false;
@@ -548,10 +550,10 @@ impl LogStore {
     }
 }
 
-/// Placeholder while a record is being encoded.
+/// Placeholder for a record's place while the record is being encoded.
 const NOWHERE: Loc = Loc { file: 0, offset: 0, meta: 0, data: 0 };
 
-/// A payload as extents: inline pieces in the bundle's own record, the others as the pieces list them.
+/// The payload as stored: bytes of the bundle's own record as extents, the other pieces as listed.
 pub(super) fn stored_rope(pieces: &[PayloadPiece], bundle: BundleHandle) -> Payload {
     let (mut rope, mut offset) = (Payload::new(), 0);
     for piece in pieces {

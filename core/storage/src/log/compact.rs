@@ -9,7 +9,7 @@ use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
 use farlink_base::{Instant, Sink};
 
-/// Dead bytes between two live records that are read along rather than skipped.
+/// Longest run of dead bytes between two live records that is read along rather than skipped.
 const GAP: u64 = 64 * 1024;
 
 /// A live record on its way to a newer file.
@@ -91,7 +91,7 @@ impl LogStore {
         let capacity = self.config.capacity;
         // Many small files cost more than their garbage: twice the number of full ones is allowed, and 64.
         let files_max = 64 + 2 * (bytes / self.config.segment_bytes) as usize;
-        // Least share of garbage in 1/256 that makes a file worth compacting now.
+        // Minimum share of garbage, in 1/256, that makes a file worth compacting now.
         let crowded = self.segments.len() > files_max;
         let least = if self.queue.blocked {
             1
@@ -162,14 +162,14 @@ impl LogStore {
             }
         }
     }
-    /// Salt of a file's records.
+    /// Salt of a file's records; for an unknown file, that of new files.
     pub(super) fn salt_of(&self, file: u32) -> u64 {
         self.segments.get(file).map_or(self.salt, |segment| segment.salt)
     }
     fn owner(&self, file: u32, offset: u64) -> Option<Owner> {
         Some(self.segments.get(file)?.records.get(&offset)?.0)
     }
-    /// Forgets a remembered delivery after its time. Returns whether its record is no longer needed.
+    /// Forgets a remembered delivery once its time is over. Returns whether the record is no longer needed.
     fn forgettable(&mut self, owner: Owner) -> bool {
         let Owner::Delete(bundle) = owner else { return false };
         let until = self.gone.get(&bundle).and_then(|gone| gone.remember).map(|remember| remember.until);

@@ -8,31 +8,31 @@ use farlink_base::{Accel, Duration};
 /// Bounds and delays of a [`super::LogStore`]; [`Config::new`] gives working values.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Most bytes of all files, garbage included. An eighth of it is kept for compaction.
+    /// Maximum bytes of all files, garbage included. An eighth of it is kept for compaction.
     pub capacity: u64,
     /// Length at which a file is closed and the next is begun. At most a 32nd of the capacity.
     pub segment_bytes: u64,
-    /// Most emptied files kept to be written over; none while the store is half full or more.
+    /// Maximum number of emptied files kept to be written over; none while the store is more than half full.
     pub spares: usize,
-    /// Bytes of disk kept for delete records while the disk is full: whole blocks of 4 KiB, at most half a file. A
-    /// smaller value keeps none, and a full disk may then stay full. A file takes no more bundles than this can
-    /// delete.
+    /// Bytes of disk reserved for delete records while the disk is full: whole blocks of 4 KiB, at most half a file. A
+    /// value below 4 KiB reserves nothing, and a full disk may then stay full. A file takes no more bundles than the
+    /// reserve has room to delete.
     pub reserve_bytes: u64,
-    /// Most bytes of bundles each quota key may keep.
+    /// Maximum bytes of bundles that each quota key may keep.
     pub quota_bytes: u64,
-    /// Most deliveries remembered.
+    /// Maximum number of deliveries remembered.
     pub remembered: usize,
     /// Time that a lone bundle waits for more before a commit. Bundles that arrive during a commit share the next one
     /// in any case, so 0 is fine.
     pub commit_wait: Duration,
-    /// Time that a delete record waits for a commit of other records.
+    /// Maximum time that a delete record waits for a commit of other records.
     pub delete_wait: Duration,
-    /// Most bytes written in one commit.
+    /// Maximum bytes written in one commit.
     pub group_bytes: u64,
-    /// Bytes that must wait before a second commit begins beside one under way: fewer are not worth a sync of their
+    /// Bytes that must wait before a second commit begins while one is under way: fewer are not worth a sync of their
     /// own.
     pub second_group: u64,
-    /// Most bytes per read of recovery and compaction; a compacted record may be longer.
+    /// Maximum bytes per read of recovery and compaction; a compacted record may be longer.
     pub read_bytes: u64,
     /// First pause after a disk error; doubles up to 16 times this value.
     pub retry: Duration,
@@ -71,7 +71,7 @@ impl Config {
         self.read_bytes = self.read_bytes.max(4096);
         self
     }
-    /// Most bundles and spills in one file: the reserve must hold the delete records of all of them.
+    /// Maximum number of bundles and spills in one file: the reserve must hold the delete records of all of them.
     pub(super) fn bundles_max(&self) -> u64 {
         // The last quarter of the reserve is for records moved out of other files (`fits_reserved`).
         let room = (self.reserve_bytes / 4 * 3).saturating_sub(self.file_header());
@@ -85,7 +85,7 @@ impl Config {
     pub(super) fn encoder<'a>(&'a self, salt: u64, file: u32, out: &'a mut BytesMut) -> Encoder<'a> {
         Encoder { accel: &self.accel, salt, file, out }
     }
-    /// Most bytes of live records.
+    /// Maximum bytes of live records.
     pub(super) fn live_max(&self) -> u64 {
         // An eighth of the capacity stays free, so that compaction can write before it removes.
         self.capacity / 8 * 7

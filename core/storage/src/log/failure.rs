@@ -74,7 +74,7 @@ impl LogStore {
         }
     }
 
-    /// Refuses the bundles that wait for a new file that could not be made; deletions wait on.
+    /// Refuses the bundles that wait for a new file that could not be made; deletions keep waiting.
     pub(super) fn create_failed(&mut self, now: Instant, file: u32, error: DiskError, out: &mut impl Sink<Output>) {
         self.segments.seal(file);
         self.trouble.note(now, refusal_of(error), self.config.retry);
@@ -110,7 +110,7 @@ impl LogStore {
         }
     }
 
-    /// Fails all groups under way, because the oldest was not written or its fate is unknown and later groups may not
+    /// Fails all groups under way, because the oldest was not written or may not be durable, and later groups may not
     /// be answered before it. Their files are sealed: after a failed sync a kernel may report pages clean that never
     /// reached the disk, so nothing is synced twice.
     pub(super) fn fail_groups(&mut self, now: Instant, groups: VecDeque<CommitGroup>, out: &mut impl Sink<Output>) {
@@ -224,7 +224,7 @@ impl LogStore {
             self.disk(super::Op::Remove(file), DiskAction::Remove { file, keep }, out);
         }
     }
-    /// Removes the files kept to be written over. Returns whether there were any.
+    /// Removes the files that were kept to be written over. Returns whether there were any.
     pub(super) fn drop_spares(&mut self, out: &mut impl Sink<Output>) -> bool {
         let mut any = false;
         while let Some((file, bytes)) = self.segments.take_spare() {

@@ -31,7 +31,7 @@ impl CommitGroup {
     }
 }
 
-/// Most groups under way at once.
+/// Maximum number of groups under way at once.
 const GROUPS: usize = 2;
 
 /// The groups under way, the oldest first.
@@ -39,7 +39,7 @@ const GROUPS: usize = 2;
 pub(super) struct Groups {
     list: VecDeque<CommitGroup>,
     last: u64,
-    /// Groups begun while another was under way.
+    /// Number of groups begun while another was under way.
     overlapped: u64,
 }
 impl Groups {
@@ -49,14 +49,15 @@ impl Groups {
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
-    /// Groups begun so far, and how many of them overlapped another.
+    /// Number of groups begun so far, and of those that overlapped another.
     pub fn begun(&self) -> (u64, u64) {
         (self.last, self.overlapped)
     }
     pub fn oldest_file(&self) -> Option<u32> {
         self.list.front().map(|group| group.file)
     }
-    /// Whether another group may begin, given the bytes waiting or in flight and the bytes worth a sync.
+    /// Whether another group may begin. `bytes` are waiting or in flight; a second group needs at least `worth`
+    /// waiting.
     pub fn may_begin(&self, bytes: u64, worth: u64) -> bool {
         let in_flight: u64 = self.list.iter().map(|group| group.large).sum();
         let all_well = !self.list.iter().any(CommitGroup::has_failed);
@@ -78,7 +79,7 @@ impl Groups {
         });
         number
     }
-    /// Notes the result of a group's write or sync.
+    /// Records the result of a group's write or sync.
     pub fn answered(&mut self, number: u64, sync: bool, error: Option<DiskError>) {
         let Some(group) = self.list.iter_mut().find(|group| group.number == number) else { return };
         group.answers += 1;

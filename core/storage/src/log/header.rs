@@ -1,4 +1,4 @@
-//! File headers: two copies, with the store's state at the time the file was made.
+//! File headers: each has two copies of the store's state at the time the file was made.
 
 use super::record::FieldReader;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -12,12 +12,12 @@ pub(super) const LONG_HEADER: u64 = PAGE + HEADER_COPY;
 const PAGE: u64 = 4096;
 const HEADER_COPY: u64 = 64;
 const FILE_MAGIC: &[u8; 8] = b"FarlinkS";
-/// Format that is written; formats from [`VERSION_ONCE`] on are read. Records of format 3 have a digest of their
-/// content, those of format 4 another one.
+/// Format that is written; formats from [`VERSION_ONCE`] on are read. Records of format 3 have another digest of their
+/// content than those of format 4.
 const VERSION: u32 = 4;
 /// Format whose files were never written over and whose records name no file.
 const VERSION_ONCE: u32 = 1;
-/// Flag of a file that was made of another file.
+/// Flag of a recycled file, which was made of an emptied one.
 const REMADE: u32 = 1;
 
 /// State of the store when the file was made.
@@ -32,9 +32,9 @@ pub(super) struct FileHeader {
     pub clean_below: u32,
     /// Offset of the first record: both copies and the gap between them.
     pub len: u32,
-    /// Whether the file was made of another, whose bytes follow its own.
+    /// Whether the file is recycled: the bytes of an emptied file may follow its own.
     pub remade: bool,
-    /// Whether its records do not name their file.
+    /// Whether the file's records do not name their file.
     pub nameless: bool,
 }
 impl FileHeader {
@@ -56,7 +56,7 @@ impl FileHeader {
         out.put_bytes(0, (u64::from(self.len).saturating_sub(SHORT_HEADER)) as usize);
         out.put_slice(&copy);
     }
-    /// Reads the header of this file, and whether both copies are whole. Where the file's own header never reached
+    /// Reads the header of this file, and whether both copies are whole. If the header of a recycled file never reached
     /// the disk, returns that of the file it was made of.
     pub fn decode(accel: &Accel, bytes: &[u8], file: u32) -> Option<(FileHeader, bool)> {
         let copy = |at: usize| Self::decode_copy(accel, bytes.get(at..at + HEADER_COPY as usize)?);

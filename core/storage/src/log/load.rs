@@ -11,15 +11,15 @@ use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
 use farlink_base::{BundleHandle, Chunk, Extent, Payload, Refusal, Sink};
 
-/// Most loads read at once; loads that share a read count as one. Others wait.
+/// Maximum number of loads read at once; loads that share a read count as one. Others wait.
 const JOBS: usize = 8;
 /// Longest record that is read together with others, bytes.
 const SHORT: u64 = 64 << 10;
-/// Most bytes of a shared read.
+/// Maximum length of a shared read, bytes.
 const TOGETHER: u64 = 256 << 10;
-/// Bytes between two records that are read along rather than skipped.
+/// Longest gap between two records that is read along rather than skipped, bytes.
 const GAP: u64 = 16 << 10;
-/// Most bytes of ropes in reading; a longer rope is read alone.
+/// Maximum bytes of the ropes being read; a longer rope is read alone.
 const JOB_BYTES: u64 = 64 << 20;
 /// Bytes per read of a long payload.
 const WINDOW: u64 = 16 * CHUNK;
@@ -53,11 +53,11 @@ struct LoadJob {
     rope: Payload,
     /// Files that must stay until the job ends.
     pins: Vec<u32>,
-    /// Whether the job counts against [`JOBS`]: it does not share the read of an earlier one.
+    /// Whether the job counts against [`JOBS`]: one that shares the read of an earlier job does not.
     leads: bool,
 }
 impl LoadJob {
-    /// The short record that the job begins with: file, start and end.
+    /// The short record with which the job begins: file, start and end; `None` if it begins with anything else.
     fn short(&self) -> Option<(u32, u64, u64)> {
         match self.todo.front() {
             Some(LoadStep::Record { loc, .. }) if loc.size() <= SHORT => {
@@ -78,7 +78,7 @@ enum LoadStep {
     Data { loc: Loc, crcs: Arc<[u32]>, from: u64, to: u64 },
 }
 impl LoadStep {
-    /// File, offset and length of the read that the step needs.
+    /// File, offset and length of the read that the step needs; `None` for bytes in memory.
     fn read(&self) -> Option<(u32, u64, u64)> {
         match self {
             LoadStep::Ready(_) => None,
@@ -157,7 +157,8 @@ impl LogStore {
         self.loads.next += 1;
         self.loads.next
     }
-    /// End of the next waiting load's record, if it is short, lies close behind `end`, and fits into the bounds.
+    /// End of the next waiting load's record, if that is short, in the same file close behind `end`, and within the
+    /// bounds of a shared read.
     fn follows(&self, (file, start, _): (u32, u64, u64), end: u64) -> Option<u64> {
         let next = self.loads.waiting.front()?;
         let (of, from, to) = next.short()?;
@@ -303,7 +304,7 @@ impl LogStore {
             }
         }
     }
-    /// Steps that follow from the bytes read; `None` if they are damaged.
+    /// Steps that follow from the bytes read; `None` if the bytes are damaged.
     fn advance(&self, step: &LoadStep, bytes: &Bytes) -> Option<VecDeque<LoadStep>> {
         let mut todo = VecDeque::new();
         match step {

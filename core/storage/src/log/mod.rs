@@ -3,9 +3,9 @@
 //! Bundles that arrive during a commit are gathered, written with one vectored write and made durable with one sync;
 //! only then are they reported `Stored`. Under load, the next group is written while the last is being synced; groups
 //! are answered in order. A deletion writes a small record. Space comes back when a file has no live record left, or
-//! by copying the live records of the emptiest file into the newest one. A few emptied files are kept and written
-//! over, which a disk does faster than it makes others longer. The store judges no lifetimes: the agent expires
-//! bundles by residence time and deletes them here, because a stepped clock must not empty a store.
+//! by copying the live records of the emptiest file into the newest one. A few emptied files are kept and written over
+//! (recycled), which a disk does faster than growing new ones. The store judges no lifetimes: the agent expires bundles
+//! by residence time and deletes them here, because a stepped clock must not empty a store.
 
 mod commit;
 mod compact;
@@ -86,7 +86,7 @@ impl Copies {
 /// Memory of a deleted bundle: kept while its records could resurrect it or its delivery is remembered.
 #[derive(Debug, Default)]
 struct Gone {
-    /// Its durable delete record.
+    /// Place of the durable delete record, if there is one.
     loc: Option<Loc>,
     copies: Copies,
     remember: Option<Remembered>,
@@ -109,7 +109,7 @@ enum Op {
     /// Rewrite of records that an earlier run may not have synced.
     RecoveryWrite,
     RecoverySync,
-    /// Read of records from `start` on, one for each job.
+    /// Read that begins at `start` and covers one record for each job.
     LoadRead {
         jobs: Vec<u64>,
         file: u32,
@@ -160,7 +160,7 @@ pub struct LogStore {
     creating: Option<u32>,
     loads: Loads,
     compaction: Option<Compaction>,
-    /// Look for a file to compact: now, or once there is this much garbage.
+    /// Whether to look for a file to compact at once; else once garbage reaches `look_at` bytes.
     look: bool,
     look_at: u64,
     trouble: Trouble,
@@ -174,7 +174,8 @@ impl LogStore {
         self.loads.rest();
         self.groups.rest();
     }
-    /// Bytes a bundle takes in a store besides its own and those of its payload parts: header, index entry, checksums.
+    /// Bytes that a bundle takes in a store besides its own and the headers of its spilled parts: header, index entry,
+    /// checksums.
     pub const RECORD_BYTES: u64 = 192;
     /// Bytes of bundles and their records that fit into files of `capacity` bytes; the rest is for compaction and
     /// delete records.

@@ -41,7 +41,7 @@ impl Loc {
     }
 }
 
-/// Subject of a record; the values are the format's.
+/// Kind of a record; the numbers are part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum RecordKind {
@@ -359,7 +359,7 @@ impl ChunkSums {
             }
         }
     }
-    /// Checksum of the last, short chunk.
+    /// Checksum of the last, short chunk; `None` if all chunks were full.
     pub fn finish(self) -> Option<u32> {
         (self.filled > 0).then_some(self.crc)
     }
@@ -397,7 +397,7 @@ impl Meta {
             }
         })
     }
-    /// The bundle it concerns, if any.
+    /// The bundle that the record concerns, if any.
     pub fn bundle(&self) -> Option<BundleHandle> {
         match self {
             Meta::Bundle(meta) => Some(meta.bundle),

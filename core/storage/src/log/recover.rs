@@ -24,7 +24,7 @@ use farlink_base::{Accel, BundleHandle, DtnTime, Instant, Rng, Sink};
 /// Recovered bundles and deliveries reported per call; the rest follow on `Wake`.
 const REPORTED_AT_ONCE: usize = 1000;
 
-/// Numbers left unused for each file in which nothing can be recognised.
+/// Size of the gap in the numbers of bundles, records and spills left for each file in which nothing can be recognised.
 const UNREAD: u64 = 1 << 32;
 
 /// Recovery under way.
@@ -109,7 +109,7 @@ impl LogStore {
             None => self.scan_on(now, out),
         }
     }
-    /// Retries the same operation after a pause, because the disk did not answer.
+    /// Retries the same operation after a pause, because the disk failed.
     fn ask_again(&mut self, now: Instant, file: u32, out: &mut impl Sink<Output>) {
         if let StorePhase::Recovering(recovery) = &mut self.phase {
             recovery.wake_at = Some(now + self.config.retry * 10);
@@ -129,7 +129,7 @@ impl LogStore {
         recovery.files = files;
         self.scan_on(now, out);
     }
-    /// Reads the next window, of this file or the next.
+    /// Reads the next window of the current file, or begins the next file.
     fn scan_on(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         loop {

@@ -12,20 +12,20 @@ use farlink_base::{Instant, Refusal, Sink};
 /// State of the reserve, and when to retry reserving.
 #[derive(Debug)]
 pub(super) struct Reserve {
-    /// Whether nothing is ever reserved, because the store is small or its disk never fills.
+    /// Whether nothing is ever reserved, because no reserve is configured or the driver's disk never fills.
     never: bool,
     asked: bool,
     /// Whether the disk is full, so that the next file is made of the reserve if that helps.
     needed: bool,
     /// Whether the reserve was used or could not be made; only small records are written until it exists again.
     wanted: bool,
-    /// Whether the file made of it has no room for more deletions.
+    /// Whether the file made of the reserve has no room for more deletions.
     used_up: bool,
     retry_at: Option<Instant>,
     failures: u32,
 }
 impl Reserve {
-    /// Reserve of `bytes`; none for 0.
+    /// State before the first reservation; with `bytes` 0 nothing is ever reserved.
     pub fn new(bytes: u64) -> Reserve {
         Reserve {
             never: bytes == 0,
@@ -37,23 +37,23 @@ impl Reserve {
             failures: 0,
         }
     }
-    /// Whether the disk is full and nothing is reserved.
+    /// Whether the reserve was used or could not be made, so that bundles are refused.
     pub fn is_wanted(&self) -> bool {
         self.wanted
     }
-    /// Whether nothing is reserved and the file made of the reserve has no room for deletions.
+    /// Whether the reserve was used, and the file made of it has no room for more deletions.
     pub fn is_used_up(&self) -> bool {
         self.wanted && self.used_up
     }
-    /// Notes whether the disk is full.
+    /// Records whether the disk is full.
     pub fn need(&mut self, needed: bool) {
         self.needed = needed;
     }
-    /// Retries at once, because there may be room again.
+    /// Lets a waiting retry happen at once, because there may be room again.
     pub fn hurry(&mut self, now: Instant) {
         self.retry_at = self.retry_at.map(|at| at.min(now));
     }
-    /// Time of the next attempt to reserve.
+    /// Time of the next attempt to reserve, if the last one failed.
     pub fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
@@ -63,7 +63,7 @@ impl Reserve {
 }
 
 impl LogStore {
-    /// Reserves disk space where none is reserved and a retry is due.
+    /// Asks for disk space if none is reserved and no retry has to wait.
     pub(super) fn keep_reserve(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         if self.segments.reserve.is_some() || !self.reserve.may_ask(now) {
             return;
@@ -94,7 +94,7 @@ impl LogStore {
                 (self.reserve.wanted, self.reserve.failures) = (false, 0);
             }
             Err(error) => {
-                // 2^4: pauses double up to 16 times the first.
+                // At most 16 times `retry`: a disk that stays full is tried rarely, but freed space is still noticed.
                 self.reserve.retry_at = Some(now + self.config.retry * (1 << self.reserve.failures.min(4)));
                 self.reserve.failures += 1;
                 if error == DiskError::Full {
@@ -110,8 +110,8 @@ impl LogStore {
             self.refuse_waiting(Refusal::NoResources, out);
         }
     }
-    /// Takes the reserve for the next file of a full disk, if delete records wait or the newest file is empty and
-    /// could go.
+    /// Takes the reserve for the next file of a full disk, if small records wait, or if the newest file is empty and
+    /// could go once there is a newer one. Refuses all waiting bundles.
     pub(super) fn take_reserve(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Option<u32> {
         if !self.reserve.needed {
             return None;
@@ -136,13 +136,13 @@ impl LogStore {
     pub(super) fn is_cramped(&self, file: u32) -> bool {
         self.reserve.is_wanted() && self.segments.get(file).is_some_and(|segment| segment.reserved)
     }
-    /// Whether a record that ends at `end` fits into such a file: the last quarter is for records moved out of other
-    /// files.
+    /// Whether a record that ends at `end` fits into the file made of the reserve. The last quarter is for records
+    /// moved out of other files (`copy`).
     pub(super) fn fits_reserved(&self, file: u32, end: u64, copy: bool) -> bool {
         let size = self.segments.get(file).map_or(0, |segment| segment.size);
         end <= if copy { size } else { size / 4 * 3 }
     }
-    /// Notes that the next record found no room in the file made of the reserve.
+    /// Records that the file made from the reserve has no room for the next record; drops that record if it is a copy.
     pub(super) fn reserve_used_up(&mut self) {
         self.reserve.used_up = true;
         // The copy at the head of the queue would block every later attempt.

@@ -1,6 +1,6 @@
-//! Scan of one file from front to back in bounded windows. After damage it resumes at the next whole record header.
-//! In a file that was made of another, bytes behind the last record belong to the other and are no damage, unless
-//! they look like a record header of this file.
+//! Scan of one file from front to back in bounded windows. After damage it resumes at the next whole record header. In
+//! a recycled file, bytes behind the last record belong to the earlier file and are no damage, unless they look like a
+//! record header of this file.
 
 use super::header::{FileHeader, LONG_HEADER, SHORT_HEADER};
 use super::record::{ChunkSums, Loc, Meta, RECORD_HEADER, RECORD_MAGIC as MAGIC, RecordHeader, find_header};
@@ -31,10 +31,11 @@ pub(super) enum Find {
 pub(super) struct Scan {
     pub file: u32,
     pub len: u64,
-    /// Salt of the file's records: from its own header, or, where that is lost, the one given.
+    /// Salt of the file's records: from the file's header, or, if that is lost, as given to [`Scan::new`] or found in a
+    /// record.
     pub salt: Option<u64>,
     window: u64,
-    /// Start of the next read, and its least length.
+    /// Offset of the next read; `need` is its minimum length.
     read_from: u64,
     need: u64,
     /// Offset of the next record, or of the search for one.
@@ -48,9 +49,9 @@ pub(super) struct Scan {
     pub ours: bool,
     /// Whether a byte other than zero was found.
     pub content: bool,
-    /// Whether the file was made of another.
+    /// Whether the file is recycled.
     remade: bool,
-    /// Length of a damaged record of this file behind its last whole record.
+    /// Length of a damaged record of this file behind its last whole record, if there is one.
     broken_end: Option<u64>,
     done: bool,
 }

@@ -1,5 +1,4 @@
-//! Table of files: their lengths and live records, which may be removed, and which of those are kept to be written
-//! over.
+//! Table of files: their lengths and live records, which may be removed, and which of those are kept to be recycled.
 
 use super::header::SHORT_HEADER;
 use super::record::Loc;
@@ -23,33 +22,33 @@ pub(super) enum Owner {
 pub(super) struct LogSegment {
     /// Bytes given to records, written or in flight.
     pub len: u64,
-    /// Length of the file, bytes; more than `len` in a file made of another.
+    /// Length of the file, bytes; may exceed `len` in a recycled file.
     pub size: u64,
     pub salt: u64,
     /// Whether all its records name their file, so that it may be written over.
     pub named: bool,
-    /// Records of bundles and spills added, copies not counted.
+    /// Number of records of bundles and spills added, not counting copies.
     pub bundles: u64,
-    /// Whether it was made of the reserve, so that it does not grow while the disk is full.
+    /// Whether the file was made of the reserve, so that it does not grow while the disk is full.
     pub reserved: bool,
     /// Bytes of live records.
     pub live: u64,
     /// Live records by offset: owner and size.
     pub records: BTreeMap<u64, (Owner, u64)>,
-    /// Bundles with a dead record in this file: their delete records are needed until it is removed.
+    /// Bundles with a dead record in this file; their delete records are needed until the file is removed.
     pub dead: Vec<BundleHandle>,
-    /// Whether it takes no more records.
+    /// Whether the file takes no more records.
     pub sealed: bool,
-    /// Whether a write or sync of it failed, or recovery found unfinished data in it. Recovery must check the data of
-    /// its records, and it is compacted first.
+    /// Whether a write or sync of the file failed, or recovery found unfinished data in it. Recovery must check the
+    /// data of its records, and compaction takes it first.
     pub suspect: bool,
     /// Operations and loads under way.
     pub busy: u32,
     /// Whether a `Remove` is under way.
     pub removing: bool,
-    /// Whether it could not be read; compaction then skips it until the next start.
+    /// Whether the file could not be read; compaction then skips it until the next start.
     pub unreadable: bool,
-    /// Whether it is not recognisable as a file of this store; it is then never touched.
+    /// Whether the file is never touched: nothing in it is recognised, or it has numbers that a newer salt uses too.
     pub foreign: bool,
 }
 impl LogSegment {
@@ -59,11 +58,11 @@ impl LogSegment {
     }
 }
 
-/// A removed file that is kept to be written over.
+/// An emptied file that is kept to be recycled.
 #[derive(Clone, Copy, Debug)]
 struct Spare {
     len: u64,
-    /// Whether its old content is durably gone.
+    /// Whether the disk confirmed that its old content is gone.
     ready: bool,
 }
 
@@ -83,11 +82,11 @@ pub(super) struct Segments {
     pub live: u64,
     /// Sealed files without live records.
     pub empty: BTreeSet<u32>,
-    /// Kept files, by their former numbers.
+    /// Files kept to be recycled, by their former numbers.
     spares: BTreeMap<u32, Spare>,
     /// The file reserved for a full disk, and its length.
     pub reserve: Option<(u32, u64)>,
-    /// Files made of kept ones so far.
+    /// Number of files recycled so far.
     pub written_over: u64,
 }
 impl Segments {
@@ -137,16 +136,16 @@ impl Segments {
         len.saturating_sub(self.table.get(&file).map_or(0, |segment| segment.size))
     }
     /// Whether a file about to be removed may be kept instead: fewer than `most` are kept, its length is between half
-    /// and all of `segment_bytes`, and the store is at most half full.
+    /// and all of `segment_bytes`, its records name it, no operation on it failed, and the store is at most half full.
     pub fn may_keep(&self, file: u32, most: usize, segment_bytes: u64, capacity: u64) -> bool {
         let fits = |s: &LogSegment| s.named && !s.suspect && (segment_bytes / 2..=segment_bytes).contains(&s.size);
         self.spares.len() < most && self.bytes <= capacity / 2 && self.table.get(&file).is_some_and(fits)
     }
-    /// Marks a file that is about to be kept.
+    /// Marks a file as a spare to be recycled instead of removed; [`Self::kept`] confirms it.
     pub fn keep(&mut self, file: u32) {
         self.spares.insert(file, Spare { len: 0, ready: false });
     }
-    /// Enters the length of a kept file; `None` if it was removed after all.
+    /// Records that a file was kept, with its length; `None`: it was removed after all.
     pub fn kept(&mut self, file: u32, len: Option<u64>) {
         match (self.spares.get_mut(&file), len) {
             (Some(spare), Some(len)) => {
@@ -156,7 +155,7 @@ impl Segments {
             _ => _ = self.spares.remove(&file),
         }
     }
-    /// Takes a kept file out of the table; returns its number and length.
+    /// Takes a file kept to be recycled out of the table; returns its number and length.
     pub fn take_spare(&mut self) -> Option<(u32, u64)> {
         let (file, spare) = self.spares.iter().find(|(_, spare)| spare.ready)?;
         let (file, len) = (*file, spare.len);
@@ -164,7 +163,7 @@ impl Segments {
         self.bytes -= len;
         Some((file, len))
     }
-    /// Enters the file reserved for a full disk.
+    /// Adds the file reserved for a full disk.
     pub fn keep_reserve(&mut self, file: u32, bytes: u64) {
         self.bytes += bytes;
         self.reserve = Some((file, bytes));
@@ -175,7 +174,7 @@ impl Segments {
         self.bytes -= bytes;
         Some(file)
     }
-    /// Enters the length of a file that was made of a kept one.
+    /// Records the length of a file that was made of a kept one.
     pub fn remade(&mut self, file: u32, len: u64) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.size = len;
@@ -207,7 +206,7 @@ impl Segments {
             }
         }
     }
-    /// Notes a dead record of the bundle in the file.
+    /// Records a dead record of the bundle in the file.
     pub fn add_dead(&mut self, file: u32, bundle: BundleHandle) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.dead.push(bundle);
@@ -225,17 +224,17 @@ impl Segments {
             }
         }
     }
-    /// Number below which every file is known to be durable as a whole.
+    /// Number below which every file is durable as a whole; at most `next`.
     pub fn clean_below(&self, next: u32) -> u32 {
         self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| next.min(*file))
     }
-    /// Notes the start of an operation or load on the file.
+    /// Records the start of an operation or load on the file.
     pub fn begin(&mut self, file: u32) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.busy += 1;
         }
     }
-    /// Notes the end of an operation or load on the file.
+    /// Records the end of an operation or load on the file.
     pub fn end(&mut self, file: u32) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.busy = segment.busy.saturating_sub(1);
@@ -252,8 +251,8 @@ impl Segments {
     pub fn garbage(&self) -> u64 {
         self.bytes.saturating_sub(self.live).saturating_sub(self.spare_bytes())
     }
-    /// The sealed file that is most worth compacting, with its share of garbage in 1/256; suspect files first. Files
-    /// over `longest` hold one large record and go when it dies.
+    /// The sealed file most worth compacting, with its share of garbage in 1/256; suspect files first. Files longer
+    /// than `longest` are left out: they hold one large record and go when it dies.
     pub fn victim(&self, longest: u64) -> Option<(u32, u64)> {
         self.iter()
             .filter(|(_, s)| s.compactable(longest))
@@ -271,7 +270,7 @@ impl Segments {
         let vacant = self.iter().filter(|(_, s)| s.compactable(u64::MAX) && gives(s));
         vacant.min_by_key(|(_, s)| s.live).map(|(file, _)| file)
     }
-    /// The smallest sealed file; merging such files bounds their number.
+    /// The sealed file of at most `longest` bytes with the least live data; merging such files bounds their number.
     pub fn smallest(&self, longest: u64) -> Option<u32> {
         self.iter().filter(|(_, s)| s.compactable(longest)).min_by_key(|(_, s)| s.live).map(|(file, _)| file)
     }

@@ -29,7 +29,7 @@ pub(super) struct Spill {
     agent: Option<u64>,
     /// Quota key that its bytes count to until then.
     quota: u64,
-    /// Bytes appended so far.
+    /// Bytes appended so far, durable or not.
     len: u64,
     /// Durable records by the offset of their first byte.
     parts: BTreeMap<u64, Loc>,
@@ -37,7 +37,7 @@ pub(super) struct Spill {
     holders: u32,
 }
 impl Spill {
-    /// Records that hold `offset .. offset + len`; `None` if any byte of it is missing.
+    /// Records that hold `offset .. offset + len`; `None` if any of these bytes is missing.
     pub fn parts(&self, offset: u64, len: u64) -> Option<Vec<SpillPart>> {
         // Offsets come from extents that were read from disk: they may overflow.
         let end = offset.checked_add(len)?;
@@ -176,7 +176,7 @@ impl Spills {
     pub fn wants(&self, number: u64) -> bool {
         self.table.contains_key(&number)
     }
-    /// Enters a durable record. Returns whether the spill still exists.
+    /// Adds a durable record. Returns whether the spill still exists.
     pub fn committed(&mut self, number: u64, start: u64, loc: Loc, segments: &mut Segments) -> bool {
         let Some(spill) = self.table.get_mut(&number) else { return false };
         spill.parts.insert(start, loc);
@@ -193,13 +193,13 @@ impl Spills {
     pub fn loc(&self, number: u64, start: u64) -> Option<Loc> {
         self.table.get(&number)?.parts.get(&start).copied()
     }
-    /// Notes a record's place after compaction copied it.
+    /// Records a record's place after compaction copied it.
     pub fn moved(&mut self, number: u64, start: u64, loc: Loc) {
         if let Some(spill) = self.table.get_mut(&number) {
             spill.parts.insert(start, loc);
         }
     }
-    /// Enters a recovered record; of two copies the first stays.
+    /// Adds a recovered record; of two records of the same bytes, the first one stays.
     pub fn found(&mut self, number: u64, start: u64, loc: Loc) {
         self.skip_to(number);
         let spill = self.table.entry(number).or_default();

@@ -11,7 +11,7 @@ const SECTOR: usize = 512;
 pub struct SimFile {
     /// Content as a read sees it.
     pub cache: Vec<u8>,
-    /// End of the bytes written since the file was made; behind it is its old content.
+    /// End of the bytes written since the file was made; the rest is content of the file it was made of.
     pub end: u64,
     durable: Vec<u8>,
     /// The directory entry is durable.

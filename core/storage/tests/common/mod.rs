@@ -17,7 +17,7 @@ pub struct PutBundle {
     pub index: IndexEntry,
     pub head: Bytes,
     pub payload: Bytes,
-    /// The agent's payload: bytes, or extents once the store gave them.
+    /// The payload as the agent holds it: bytes, or extents once the store returned them.
     pub rope: Payload,
     pub tail: Bytes,
     pub stored: bool,

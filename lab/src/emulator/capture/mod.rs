@@ -1,5 +1,5 @@
-//! Captures of links: every frame as each end's host sends it and gets it, in a pcapng file. An ordinary thread writes
-//! all files, behind bounded queues, so that a capture never delays a link; frames that find no room are counted.
+//! Captures of links: every frame that either host sends or receives, in a pcapng file. An ordinary thread writes all
+//! files, behind bounded queues, so that a capture never delays a link; frames that find no room are counted.
 
 mod pcapng;
 
@@ -17,23 +17,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-// Bytes of all queues, of one at most and of one at least: one takes a super-packet.
+// Bytes of all queues together, and of one queue at most and at least. The least holds a super-packet.
 const QUEUES: usize = 256 << 20;
 const QUEUE: usize = 8 << 20;
 const QUEUE_LEAST: usize = 256 << 10;
-// Pause of the writer. It asks, since waking it would be work of the link.
+// Pause of the writer, which polls: waking it would be work for the link's thread.
 const PAUSE: Duration = Duration::from_millis(5);
-// Time for which a frame waits for earlier ones of another queue.
+// Time for which a frame waits for earlier frames of other queues.
 const PATIENCE_NS: u64 = 50_000_000;
 
-/// A link to capture.
+/// Link to capture, and the file for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaptureSetup {
     /// Number of the link.
     pub link: usize,
     /// File to write.
     pub path: PathBuf,
-    /// Names of its two interfaces: that of the first host, then that of the second.
+    /// Names of the link's two interfaces: that of the first host, then that of the second.
     pub interfaces: [String; 2],
 }
 
@@ -42,11 +42,11 @@ pub struct CaptureSetup {
 pub struct CaptureSummary {
     /// Number of the link.
     pub link: usize,
-    /// Frames written.
+    /// Number of frames written.
     pub frames: u64,
-    /// Frames that found no room in a queue, or in a file.
+    /// Number of frames that found no room in a queue, or that could not be written.
     pub missed: u64,
-    /// Failure that ended it early.
+    /// Failure that ended the capture early.
     pub failure: Option<String>,
 }
 
@@ -72,9 +72,9 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Prepares `count` captures.
+    /// Prepares for `count` captures, whose queues share a bounded memory.
     pub fn new(count: usize) -> Captures {
-        // Each has four queues: both directions, at both ends.
+        // Each capture has four queues: both directions, at both ends.
         let queue_bytes = (QUEUES / (count.max(1) * 4)).clamp(QUEUE_LEAST, QUEUE);
         Captures { files: Vec::new(), queue_bytes, ending: Arc::default(), thread: None }
     }
@@ -89,7 +89,7 @@ impl Captures {
         Ok(observers.map(|observer| Box::new(observer) as Box<dyn FrameObserver>))
     }
 
-    /// Starts the writer.
+    /// Starts the writing thread, unless there is nothing to capture.
     pub fn begin(&mut self) -> io::Result<()> {
         if self.files.is_empty() {
             return Ok(());
@@ -97,7 +97,7 @@ impl Captures {
         let (mut files, ending) = (std::mem::take(&mut self.files), Arc::clone(&self.ending));
         let write = move || {
             loop {
-                // Asked before the last look, so that nothing stays in a queue.
+                // Read before the queues are emptied for the last time, so that no frame stays in one.
                 let last = ending.load(Ordering::Acquire);
                 let until = if last { u64::MAX } else { monotonic_ns().saturating_sub(PATIENCE_NS) };
                 files.iter_mut().for_each(|file| file.write_until(until));
@@ -111,7 +111,7 @@ impl Captures {
         Ok(())
     }
 
-    /// Writes what is left once the links have stopped, and returns the results.
+    /// Writes the remaining frames and returns the results. Call it after the links have stopped.
     pub fn finish(&mut self) -> Vec<CaptureSummary> {
         self.ending.store(true, Ordering::Release);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
@@ -135,22 +135,22 @@ impl FrameObserver for CaptureObserver {
         self.sent.push(at_ns, &frame[VNET_HEADER.min(frame.len())..]);
     }
     fn handed_over(&mut self, begin_ns: u64, _: u64, frame: &[u8]) {
-        // An acknowledgment leaves the host before the kernel returns.
+        // The begin of the hand-over, since an acknowledgment may leave the host before the kernel returns.
         self.handed_over.push(begin_ns, &frame[VNET_HEADER.min(frame.len())..]);
     }
 }
 
-/// A file being written.
+/// Capture file being written.
 #[derive(Debug)]
 struct CaptureFile {
     link: usize,
     writer: PcapngWriter<BufWriter<File>>,
-    /// Queues with the interface and side of their frames, each in order of time.
+    /// Queues, each in order of time, with the interface and side of their frames.
     queues: [(FrameReader, u32, PacketSide); 4],
-    /// Wall time at monotonic time 0.
+    /// Unix time at monotonic time 0, in ns.
     unix_ns: u64,
     frame: Vec<u8>,
-    /// Frames written at each interface.
+    /// Number of frames written for each interface.
     frames: [u64; 2],
     unwritten: u64,
     failure: Option<String>,
@@ -187,7 +187,8 @@ impl CaptureFile {
         Ok((file, [forward, reverse]))
     }
 
-    /// Writes frames in order of time: those that no earlier frame can precede, and those before `until`.
+    /// Writes frames in order of time: while every queue has a frame, the earliest; then those before `until`
+    /// (monotonic, ns).
     fn write_until(&mut self, until: u64) {
         loop {
             let waits = self.queues.iter().map(|(queue, ..)| queue.next_at());
@@ -233,7 +234,7 @@ impl CaptureFile {
     }
 }
 
-/// File name of a capture in a run's folder.
+/// Path of a link's capture in a run's folder.
 pub fn file_in(run: &Path, name: &str) -> PathBuf {
     run.join("captures").join(format!("{name}.pcapng"))
 }

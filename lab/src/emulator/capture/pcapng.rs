@@ -1,15 +1,15 @@
-//! Writing of pcapng files (draft-ietf-opsawg-pcapng), as Wireshark reads them.
+//! Writer of pcapng files (draft-ietf-opsawg-pcapng), which Wireshark reads.
 
 use std::io::{self, Write};
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`).
 const ETHERNET: u16 = 1;
-// The section's type reads the same in either byte order, which a reader does not know before.
+// A palindrome, readable before a reader knows the file's byte order.
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
 const STATISTICS: u32 = 5;
-// Types of options; some have the same number in different blocks.
+// Types of options; some numbers have another meaning in another block.
 const END: u16 = 0;
 const COMMENT: u16 = 1;
 const APPLICATION: u16 = 4;
@@ -26,7 +26,7 @@ pub enum PacketSide {
     Outbound = 2,
 }
 
-/// Writer of one file.
+/// Writer of one pcapng file.
 #[derive(Debug)]
 pub struct PcapngWriter<W: Write> {
     out: W,
@@ -38,7 +38,7 @@ impl<W: Write> PcapngWriter<W> {
     pub fn new(out: W, comment: &str, interfaces: &[String]) -> io::Result<Self> {
         let mut writer = PcapngWriter { out, block: Vec::new() };
         writer.begin(SECTION);
-        // Byte-order magic, version 1.0; all ones mean that the length of the section is not given.
+        // Byte-order magic, version 1.0, and all ones for an unknown section length.
         writer.bytes(&0x1a2b_3c4du32.to_le_bytes());
         writer.bytes(&[1, 0, 0, 0]);
         writer.bytes(&u64::MAX.to_le_bytes());
@@ -49,7 +49,7 @@ impl<W: Write> PcapngWriter<W> {
         for name in interfaces {
             writer.begin(INTERFACE);
             writer.bytes(&ETHERNET.to_le_bytes());
-            // Reserved, and no limit of a packet's length.
+            // Two reserved bytes, then snapshot length 0: packets are never truncated.
             writer.bytes(&[0; 6]);
             writer.option(NAME, name.as_bytes());
             // Negative power of ten: 9 for nanoseconds. Without this option readers assume microseconds.
@@ -60,7 +60,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Writes an Ethernet frame, with the Unix time in nanoseconds.
+    /// Writes an Ethernet frame; `unix_ns` is its Unix time in nanoseconds.
     pub fn packet(&mut self, interface: u32, unix_ns: u64, side: PacketSide, frame: &[u8]) -> io::Result<()> {
         self.begin(PACKET);
         self.bytes(&interface.to_le_bytes());
@@ -74,7 +74,7 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// Writes the packets seen at an interface and those missed, at the end of a file.
+    /// Writes the numbers of packets seen and missed at an interface; belongs at the end of a file.
     pub fn statistics(&mut self, interface: u32, unix_ns: u64, seen: u64, missed: u64) -> io::Result<()> {
         self.begin(STATISTICS);
         self.bytes(&interface.to_le_bytes());
@@ -85,7 +85,7 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// Writes everything out.
+    /// Flushes buffered data to the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -93,7 +93,7 @@ impl<W: Write> PcapngWriter<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.bytes(&kind.to_le_bytes());
-        // The length, which `end` fills in.
+        // Block length, which `end` fills in.
         self.bytes(&[0; 4]);
     }
 
@@ -131,7 +131,7 @@ impl<W: Write> PcapngWriter<W> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A block: its type and its body.
+    /// Blocks of a file, each as its type and its body.
     pub fn blocks(mut file: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut blocks = Vec::new();
         while !file.is_empty() {

@@ -1,4 +1,4 @@
-//! Conversations seen at one place of a link, each with the reader of its layer.
+//! Conversations seen at one place of a link, each with the passive reader of its layer.
 
 use super::{RetentionSubject, WatchedLayer, WatchedPort};
 use crate::probes::flow::TcpOrder;
@@ -13,19 +13,19 @@ use farlink_cla::udpcl::UdpclReader;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Most conversations followed at once; packets of further ones are not read.
+/// Maximum number of conversations followed at once; packets of others are not read.
 const CONVERSATIONS_MAX: usize = 4096;
 
-/// Conversation in one direction.
+/// One direction of a connection, or datagrams from one address to another.
 struct Conversation {
     reader: Box<dyn PassiveReader + Send>,
-    /// Order of a connection's bytes; `None` for datagrams.
+    /// Reassembly of a connection's bytes; `None` for datagrams.
     order: Option<TcpOrder>,
-    /// Whether it is not followed further.
+    /// Whether the conversation has ended, or cannot be followed further.
     lost: bool,
 }
 
-/// All conversations seen at one place.
+/// All conversations seen at one place, by transport and addresses.
 pub struct Conversations {
     open: BTreeMap<(bool, SocketAddr, SocketAddr), Conversation>,
     unread: u64,
@@ -50,12 +50,12 @@ impl Conversations {
     pub const fn new() -> Self {
         Conversations { open: BTreeMap::new(), unread: 0 }
     }
-    /// Bytes of payload that could not be read.
+    /// Number of payload bytes that could not be read.
     pub fn unread(&self) -> u64 {
         self.unread + self.open.values().map(|conversation| conversation.reader.unread()).sum::<u64>()
     }
 
-    /// Reads a frame that passed at this time, if it belongs to one of these ports.
+    /// Reads a frame that passed at `at_ns`, if it belongs to one of these ports, and calls `each` with its findings.
     pub fn frame(
         &mut self,
         at_ns: u64,
@@ -64,13 +64,13 @@ impl Conversations {
         each: &mut dyn FnMut(RetentionSubject, Reading<'_>),
     ) {
         let Some(packet) = Packet::read(bytes) else {
-            // Fragments are not put together: a layer over datagrams should send none.
+            // Fragments are not reassembled: a layer over datagrams should send none.
             self.unread += Packet::fragment_bytes(bytes) as u64;
             return;
         };
         let stream = matches!(packet.transport, Transport::Tcp { .. });
         let watched = ports.iter().find(|watched| {
-            // In answers over a connection, the port where a node listens is the source.
+            // The port on which a node listens is the source port of packets in the other direction.
             watched.layer.is_stream() == stream && [packet.to.port(), packet.from.port()].contains(&watched.port)
         });
         let Some(WatchedPort { layer, subject, .. }) = watched.copied() else { return };
@@ -88,12 +88,12 @@ impl Conversations {
         };
         conversation.packet(at_ns, &packet, each);
     }
-    /// Makes room: of connections that are over only late copies of segments can come.
+    /// Removes conversations that have ended; only late copies of segments could still come.
     fn forget_ended(&mut self) {
         let ended = self.open.extract_if(.., |_, conversation| conversation.lost);
         self.unread += ended.map(|(_, conversation)| conversation.reader.unread()).sum::<u64>();
     }
-    /// Begins a connection, in place of an older one between the same ports.
+    /// Begins a connection, and ends an older one between the same ports. Repetitions of a SYN change nothing.
     fn begin(
         &mut self,
         key: (bool, SocketAddr, SocketAddr),
@@ -126,7 +126,7 @@ impl Conversation {
             return packet.datagrams().for_each(|datagram| self.reader.push(Instant(at_ns), datagram, each));
         };
         let reader = &mut self.reader;
-        // The number of a SYN is that before the first byte.
+        // A SYN itself takes the sequence number before the first byte.
         let sequence = sequence.wrapping_add(begins.into());
         let taken = order.take(at_ns, sequence, packet.payload, ends, &mut |at_ns, bytes| {
             reader.push(Instant(at_ns), bytes, each);

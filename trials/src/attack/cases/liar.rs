@@ -31,8 +31,8 @@ fn hello(number: u64) -> Vec<u8> {
         100 => letter(64, 0, number),
         _ => letter(1, 1, number),
     };
-    // It alternates between no holdings and bundles that do not exist: the node has to recompute who carries which each
-    // time.
+    // Hellos alternate between no holdings and bundles that do not exist: each time the node has to recompute which
+    // neighbour holds which bundle.
     let ids = (0..if number.is_multiple_of(50) { 8_192 } else { number % 2 }).map(|n| number << 20 | n);
     let mut content = vec![1, 1];
     content.extend([0xff; 8]);

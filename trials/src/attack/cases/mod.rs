@@ -63,7 +63,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An outcome without a forbidden effect; the marks that every case has decide about harm.
+    /// An outcome without a forbidden effect; whether harm was done is decided by the marks common to all cases.
     pub fn of(did: String) -> Outcome {
         Outcome { did, broke: None }
     }
@@ -166,7 +166,7 @@ pub struct Target {
     pub api: SocketAddr,
     /// Socket of the node's applications.
     pub applications: PathBuf,
-    /// Socket of the applications of its neighbour over TCPCLv4.
+    /// Socket of the applications of the node's neighbour over TCPCLv4.
     pub neighbours_applications: PathBuf,
     /// Start of the attack.
     pub begun: Instant,

@@ -12,7 +12,7 @@ pub const ONE: Case = Case {
     what: "One session sends all but the last segment of a bundle of 1 GiB for an application here.",
     run: |target| run(target, 1, 1 << 30),
 };
-/// Eight such transfers at once.
+/// Eight transfers of 1 GiB at once without their ends.
 pub const SEVERAL: Case =
     Case { name: "tcpcl-unfinished-8", what: "Eight strangers do so at once.", run: |target| run(target, 8, 1 << 30) };
 

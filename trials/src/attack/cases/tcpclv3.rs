@@ -1,4 +1,4 @@
-//! Peers that speak only TCPCLv3, at a layer that speaks nothing else. The honest neighbour does so, too.
+//! Peers that speak only TCPCLv3, at a layer that speaks nothing else. The honest neighbour speaks TCPCLv3, too.
 
 use super::{Case, Outcome, Target};
 use crate::attack::stage::LIAR;

@@ -118,7 +118,7 @@ impl Disk {
         let Some(Node::Folder(names)) = self.nodes.get_mut(&to) else { return false };
         names.now.insert(new.into(), number);
         let named = (new.into(), Some(number));
-        // Only a rename within one folder can be one entry of a journal.
+        // Changes are kept per folder here, so only a rename within one folder survives as a unit.
         match names.changes.last_mut().filter(|_| self.renames_whole && folder == to) {
             Some(unnamed) => unnamed.push(named),
             None => names.changes.push(vec![named]),

@@ -11,7 +11,7 @@ pub struct Accepted {
     item: String,
     /// Code of the mutated statement.
     text: String,
-    /// Reason why it may survive.
+    /// Reason why the mutant may survive.
     pub why: String,
 }
 impl Accepted {
@@ -28,7 +28,7 @@ impl Accepted {
 /// All entries of the list.
 ///
 /// # Errors
-/// When it is not TOML, or an entry lacks a key.
+/// When the list is not TOML, or an entry lacks a key.
 pub fn all() -> Result<Vec<Accepted>> {
     let parsed: toml::Table = include_str!("accepted.toml").parse()?;
     let rows = parsed.get("accepted").and_then(toml::Value::as_array).cloned().unwrap_or_default();

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const UNREAD: u32 = u32::MAX;
 const TRACE: u32 = u32::MAX - 1;
 const NONE: u32 = u32::MAX - 2;
-/// Number of the planted mutant, or one of the values above.
+/// Number of the planted mutant, or one of [`UNREAD`], [`TRACE`] and [`NONE`].
 static PLANTED: AtomicU32 = AtomicU32::new(UNREAD);
 
 const SLOTS: usize = 1 << 17;
-/// Numbers reached, plus one; an open-addressing table.
+/// Numbers of the mutants reached, each plus one, in an open-addressing table.
 static REACHED: [AtomicU32; SLOTS] = [const { AtomicU32::new(0) }; SLOTS];
 
 /// Returns whether the code of this number runs unchanged.

@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// A test with its unmutated duration.
 #[derive(Clone, Debug)]
 pub struct Test {
-    /// Index of its program.
+    /// Index of the test's program.
     pub program: usize,
     pub name: String,
     pub seconds: f64,

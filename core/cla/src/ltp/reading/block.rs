@@ -1,4 +1,4 @@
-//! One block: its bytes are read in order as far as they have passed, and those after a gap wait for it.
+//! One block: its bytes are read in order; bytes after a gap are kept until the gap is filled.
 
 use crate::ltp::segment::{SERVICE_AGGREGATE, SERVICE_BUNDLE};
 use crate::reading::{HEAD_BYTES, Passing, Reading};
@@ -7,10 +7,10 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{FindEnd, Instant};
 
-/// Memory of a piece besides its bytes.
+/// Memory of a piece besides its bytes, bytes.
 const PIECE_COST: u64 = 64;
 
-/// Data kept, over all blocks.
+/// Amounts of data kept, over all blocks.
 #[derive(Debug)]
 pub(super) struct PiecesHeld {
     /// Bytes of heads and pieces, with the cost of their fragmentation.
@@ -18,22 +18,22 @@ pub(super) struct PiecesHeld {
     pub pieces: usize,
 }
 
-/// Data after a gap.
+/// Contiguous data after a gap.
 #[derive(Debug)]
 struct Piece {
     end: u64,
-    /// Times at which its first and last byte passed.
+    /// Times at which its first and its last byte passed.
     times: (Instant, Instant),
-    /// Its bytes; empty if they are only counted.
+    /// Bytes of the piece; empty if only their number matters.
     bytes: Vec<u8>,
 }
 
-/// Place within the items of a block.
+/// Part of a block that is being read.
 #[derive(Debug)]
 enum Item<E> {
-    /// The next byte begins a bundle, or the mark of one.
+    /// The next byte begins a bundle, or the mark before one.
     Next,
-    /// A client service number that marks an item of an aggregate.
+    /// A client service number, which marks an item of an aggregate.
     Mark(Vec<u8>),
     /// A bundle.
     Bundle(E, Passing),
@@ -42,9 +42,9 @@ enum Item<E> {
 #[derive(Debug)]
 pub(super) struct BlockReading<E> {
     service: u64,
-    /// Length of the block, if its end has passed.
+    /// Length of the block; `None` until its end has passed.
     end: Option<u64>,
-    /// Bytes read in order.
+    /// Number of bytes read in order.
     read: u64,
     item: Item<E>,
     /// Data after gaps, by its offset; the pieces do not overlap.
@@ -58,12 +58,12 @@ impl<E: FindEnd> BlockReading<E> {
     pub fn ends_at(&mut self, end: u64) {
         self.end = Some(end);
     }
-    /// Whether all of it was read.
+    /// Whether the whole block was read.
     pub fn is_over(&self) -> bool {
         self.end.is_some_and(|end| self.read >= end)
     }
 
-    /// Takes data at an offset. Bytes that have passed before are ignored.
+    /// Takes data at an offset; bytes that passed before are ignored.
     ///
     /// # Errors
     ///
@@ -77,13 +77,13 @@ impl<E: FindEnd> BlockReading<E> {
         each: &mut dyn FnMut(Reading<'_>),
     ) -> Result<(), &'static str> {
         let end = offset + bytes.len() as u64;
-        // Nearly all segments continue the block.
+        // Nearly all segments continue the block without a gap.
         if offset == self.read && self.ahead.is_empty() {
             return self.read((now, now), bytes, held, each);
         }
         let mut at = offset.max(self.read);
         while at < end {
-            // Bytes under a piece are skipped: of repeated data the first copy stays.
+            // Skip bytes that are in a piece already: of repeated data the first copy stays.
             let before = self.ahead.range(..=at).next_back().map(|(_, piece)| piece.end).filter(|end| *end > at);
             if let Some(covered) = before {
                 at = covered;
@@ -95,11 +95,11 @@ impl<E: FindEnd> BlockReading<E> {
         }
         self.catch_up(held, each)
     }
-    /// Keeps data that does not overlap other pieces.
+    /// Keeps data after a gap that does not overlap other pieces.
     fn keep(&mut self, now: Instant, at: u64, bytes: &[u8], held: &mut PiecesHeld) {
         let end = at + bytes.len() as u64;
         if self.is_opaque(at, end) {
-            // One long payload with gaps is few pieces.
+            // Extend the last piece, so that one long payload with gaps is few pieces.
             if let Some((_, before)) = self.ahead.range_mut(..at).next_back()
                 && before.end == at
                 && before.bytes.is_empty()
@@ -114,10 +114,10 @@ impl<E: FindEnd> BlockReading<E> {
         held.bytes += bytes.len() as u64 + PIECE_COST;
         self.ahead.insert(at, Piece { end, times: (now, now), bytes });
     }
-    /// Whether the values of these bytes do not matter.
+    /// Whether the values of these bytes do not matter, so that counting them suffices.
     fn is_opaque(&self, start: u64, end: u64) -> bool {
         let Item::Bundle(extent, passing) = &self.item else { return false };
-        // Short strings of the primary block are opaque, too, but belong to the head.
+        // Short strings of the primary block are opaque, too, but they belong to the head that is kept.
         let head_end = self.read.saturating_sub(passing.length).saturating_add(HEAD_BYTES as u64);
         start >= head_end && end <= self.read.saturating_add(extent.opaque())
     }
@@ -177,7 +177,7 @@ impl<E: FindEnd> BlockReading<E> {
                     let before = passing.head.len();
                     passing.take(times, &bytes[..count]);
                     held.bytes += (passing.head.len() - before) as u64;
-                    // A finder that reads nothing would stand still.
+                    // Without progress the loop would not end.
                     if count == 0 && !extent.is_over() {
                         return Err("a bundle whose end cannot be found");
                     }
@@ -200,7 +200,8 @@ impl<E: FindEnd> BlockReading<E> {
         }
     }
 
-    /// Reports a bundle under way as cut short, and releases the bytes held. Returns the number of bytes not read.
+    /// Reports a bundle under way as cut short, and releases the bytes kept. Returns the number of bytes that were kept
+    /// but not read.
     pub fn close(self, held: &mut PiecesHeld, each: &mut dyn FnMut(Reading<'_>)) -> u64 {
         if let Item::Bundle(_, passing) = &self.item
             && passing.length > 0

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const SESSION: SessionId = SessionId { engine: 1, number: 7 };
 
-/// Bundle or part of one: its number, length, first and last time, and whether it is whole.
+/// A bundle, or part of one: its number, length, first and last time, and whether it is complete.
 type Seen = (u8, u64, u64, u64, bool);
 
 /// A reader and its findings.
@@ -43,7 +43,7 @@ fn segment(session: SessionId, service: u64, kind: u8, offset: usize, data: &[u8
     let head = Data { kind, service, offset, length, checkpoint, report: 0 };
     Segment { session, body: SegmentBody::Data(head, Bytes::copy_from_slice(data)) }.emit()
 }
-/// Segments of a block, the last `green` bytes green, with the ranges of their data.
+/// Segments of a block, whose last `green` bytes are green, with the ranges of their data.
 fn segments(block: &[u8], service: u64, cut: usize, green: usize) -> Vec<(usize, usize, Bytes)> {
     let red_end = block.len() - green;
     let mut all = Vec::new();
@@ -86,12 +86,12 @@ proptest! {
             order.push(order[rng.below(order.len() as u64) as usize].clone());
         }
         for at in 1..order.len() {
-            // Every other run stays nearly in order.
+            // In every other run, datagrams stay nearly in order.
             let back = if seed % 2 == 0 { at + 1 } else { 3.min(at + 1) };
             order.swap(at, at - rng.below(back as u64).min(at as u64) as usize);
         }
         let mut bench = ReaderBench::default();
-        // Repeated bytes do not change these: the reader must report the first passage.
+        // Times of the first passage of each byte, which the reader must report.
         let mut times = alloc::vec![u64::MAX; block.len()];
         for (now, (start, end, datagram)) in (1..).zip(&order) {
             times[*start..*end].iter_mut().for_each(|time| *time = now.min(*time));
@@ -112,7 +112,7 @@ fn long_payload_with_gaps_is_not_kept() {
     let block = toy(3, 1 << 20);
     let mut bench = ReaderBench::default();
     let all = segments(&block, SERVICE_BUNDLE, 1000, 0);
-    // All gaps first: the most pieces that can wait.
+    // All odd segments pass last, so that as many pieces as possible wait.
     for (now, (.., datagram)) in (0..).zip(all.iter().step_by(2).chain(all.iter().skip(1).step_by(2))) {
         bench.push(now, datagram);
         assert!(bench.reader.held_bytes() < 80_000, "{}", bench.reader.held_bytes());
@@ -130,7 +130,7 @@ fn cancelled_and_ended_bundles_are_cut() {
     let cancel = Segment { session: SESSION, body: SegmentBody::Cancel { by_sender: true, reason: 0 } };
     bench.push(5, &cancel.emit());
     assert_eq!(bench.seen, [(9, 2000, 4, 4, false)]);
-    // A segment behind the cancellation begins nothing.
+    // A segment after the cancellation begins nothing.
     bench.push(6, &segments(&block, SERVICE_BUNDLE, 1000, 0)[2].2);
     assert_eq!(bench.reader.sessions(), 0);
     bench.push(7, &segment(SessionId { number: 8, ..SESSION }, 1, kind::RED, 0, &block[..9]));
@@ -145,7 +145,7 @@ fn unreadable_blocks_leave_others_alone() {
     let numbered = |number| SessionId { engine: 1, number };
     bench.push(0, &[0; 4]);
     assert!(bench.lost.is_empty(), "a keepalive");
-    // No segment, another client service, an item of another service, no bundle.
+    // In order: no segment, another client service, an item of another service, no bundle, no mark.
     bench.push(0, &[0xff; 20]);
     bench.push(0, &segment(numbered(1), 3, kind::BLOCK_END, 0, &toy(1, 50)));
     bench

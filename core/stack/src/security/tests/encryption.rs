@@ -210,6 +210,30 @@ fn hash_of_two_targets_encrypted_once() {
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
 }
 
+#[test]
+fn hash_of_sealed_target_stays_encrypted() {
+    let sealed = arrives(&mut node(2, vec![of_both(Source, Confidentiality, "cipher")]), &signed_with_extra(&hello()));
+    let of_extra = Rule { targets: vec![200], ..rule(Acceptor, Confidentiality, "cipher") };
+    let of_payload = rule(Verifier, Confidentiality, "cipher");
+    for rules in [[of_extra.clone(), of_payload.clone()], [of_payload, of_extra]] {
+        let passed = arrives(&mut node(4, rules.into()), &sealed);
+        assert_eq!(data_of(&passed, 200), Some(BlockData::Unknown(Bytes::from_static(b"extra"))));
+        assert_eq!(blocks(&passed).iter().filter(|kind| **kind == 12).count(), 2, "payload and hash");
+        let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher"), rule(Acceptor, Integrity, "mac")]);
+        let arrived = arrives(&mut end, &passed);
+        assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
+    }
+}
+
+#[test]
+fn hash_of_accepted_targets_is_decrypted() {
+    let sealed = arrives(&mut node(2, vec![of_both(Source, Confidentiality, "cipher")]), &signed_with_extra(&hello()));
+    // The first rule is for blocks that the bundle lacks.
+    let absent = Rule { targets: vec![201], required: false, ..rule(Verifier, Confidentiality, "cipher") };
+    let passed = arrives(&mut node(4, vec![absent, of_both(Acceptor, Confidentiality, "cipher")]), &sealed);
+    assert_eq!(blocks(&passed).iter().filter(|kind| **kind == 12).count(), 0);
+}
+
 /// Keeps 9173-4.8.1-2.
 #[test]
 fn enciphered_hash_block_keeps_no_crc() {

@@ -19,7 +19,7 @@ pub(super) struct Again {
 }
 
 impl LogStore {
-    /// Reads the next window back, or syncs the file at its end, or ends recovery when no file is left.
+    /// Reads the next window back; at the end of a file, syncs it; without files left, ends recovery.
     pub(super) fn write_again(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let window = self.config.read_bytes;
         let StorePhase::Recovering(recovery) = &mut self.phase else { return };

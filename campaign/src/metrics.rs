@@ -142,10 +142,10 @@ pub const METRICS: &[Metric] = metrics! {
         "Payload rate of plain TCP between the same hosts: mean of a link's flows in phases of kind `baseline`, of the slowest link. Testbed only.",
         Value |ran| ran.baseline();
     "cpu_percent", "processor use", Percent, Node,
-        "Use of a processor by implementation and applications together, 100 being one processor: mean of the samples; of the node with the most, unless the figure names one. Testbed only.",
+        "Use of a processor by implementation and applications together, 100 being one processor: mean of the samples, one for each `interval` of `[measure]`; of the node with the most, unless the figure names one. Testbed only.",
         Spread |ran| ran.processor_use();
     "cpu_percent_implementation", "processor use of the implementation", Percent, Node,
-        "The same, by the implementation alone.",
+        "The same, by the implementation alone, sampled ten times a second.",
         Spread |ran| ran.busiest(IMPLEMENTATION);
     "cpu_percent_application", "processor use of applications", Percent, Node, "The same, by applications alone.",
         Spread |ran| ran.busiest(APPLICATION);

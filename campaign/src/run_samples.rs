@@ -51,14 +51,15 @@ impl RunSamples {
     /// Use of a processor in percent between successive samples, by node.
     pub fn processor_use(&self, phase: Option<&PhaseFacts>, node: Option<&str>) -> Vec<Vec<f64>> {
         let of = |times: &BTreeMap<u64, f64>| {
-            let times: Vec<(&u64, &f64)> =
-                times.iter().filter(|(time, _)| phase.is_none_or(|phase| phase.holds(**time))).collect();
-            let percent = |pair: &[(&u64, &f64)]| {
-                let [(before, used_before), (now, used)] = pair else { return 0.0 };
+            let times: Vec<(u64, f64)> = times.iter().map(|(time, used)| (*time, *used)).collect();
+            let percent = |pair: &[(u64, f64)]| {
+                let [(before, used_before), (now, used)] = *pair else { return None };
                 // A program that ends between two readings may seem to take time back.
-                (*used - *used_before).max(0.0) * 1e9 / (*now - *before) as f64 * 100.0
+                let percent = (used - used_before).max(0.0) * 1e9 / (now - before) as f64 * 100.0;
+                // As in the spreads of roles, the time up to the first sample of a phase belongs to it.
+                phase.is_none_or(|phase| phase.holds(now)).then_some(percent)
             };
-            times.windows(2).map(percent).collect()
+            times.windows(2).filter_map(percent).collect()
         };
         let here = self.processors.iter().filter(|(name, _)| node.is_none_or(|node| node == &***name));
         here.map(|(_, times)| of(times)).collect()
@@ -111,7 +112,10 @@ mod tests {
         assert_eq!(used.len(), 1);
         assert!((used[0][0] - 50.0).abs() < 1e-9 && used[0][1] == 0.0, "0.05 s of 0.1 s, then none: {used:?}");
         let phase = PhaseFacts { start_s: 0.1, end_s: 1.0, ..PhaseFacts::default() };
-        assert_eq!(samples.processor_use(Some(&phase), None), [vec![0.0], vec![]]);
+        let in_phase = samples.processor_use(Some(&phase), None);
+        assert_eq!((in_phase[0].len(), in_phase[1].len()), (2, 0), "the sample at its start counts");
+        let later = PhaseFacts { start_s: 0.15, ..phase };
+        assert_eq!(samples.processor_use(Some(&later), Some("a")), [[0.0]]);
     }
 
     #[test]

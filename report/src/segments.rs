@@ -34,7 +34,7 @@ pub(crate) struct ReadSegment {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub segment: SegmentSeen,
-    /// Whether it opens a connection; with its maximum segment size, where it gives one.
+    /// Maximum segment size of a segment that opens a connection, where it gives one; absent in all others.
     pub opens: Option<Option<u16>>,
     /// Bytes of TCP options, which take room in every segment.
     pub options: u32,

@@ -8,31 +8,31 @@ use farlink_base::Rng;
 const MS: u64 = 1_000_000;
 
 /// Draw of a round trip in ms.
-type Draw<'a> = &'a dyn Fn(&mut Rng) -> f64;
+type RoundTripDraw<'a> = &'a dyn Fn(&mut Rng) -> f64;
 
 /// Round trips: so many of each kind.
-fn times(kinds: &[(usize, Draw<'_>)]) -> Vec<f64> {
+fn times(kinds: &[(usize, RoundTripDraw<'_>)]) -> Vec<f64> {
     let mut rng = Rng::new(7);
     kinds.iter().flat_map(|(count, draw)| (0..*count).map(|_| draw(&mut rng) / 1e3).collect::<Vec<_>>()).collect()
 }
 
 #[test]
 fn third_of_delayed_round_trips_is_found() {
-    let fast: Draw<'_> = &|rng| 2.0 + rng.unit();
+    let fast: RoundTripDraw<'_> = &|rng| 2.0 + rng.unit();
     for (low, wide) in [(41.0, 3.0), (13.0, 1.0), (42.0, 160.0), (200.0, 8.0)] {
-        let slow: Draw<'_> = &|rng| low + wide * rng.unit();
+        let slow: RoundTripDraw<'_> = &|rng| low + wide * rng.unit();
         let found = RoundTripClusters::find(&times(&[(660, fast), (340, slow)])).unwrap();
         assert!((found.share - 0.34).abs() < 0.01, "{low}: {found:?}");
         assert!((found.first_s - 0.0025).abs() < 2e-4 && found.second_s > low / 1e3, "{found:?}");
     }
-    let slow: Draw<'_> = &|rng| 42.0 + rng.unit();
-    let lost: Draw<'_> = &|rng| 1000.0 + 2000.0 * rng.unit();
+    let slow: RoundTripDraw<'_> = &|rng| 42.0 + rng.unit();
+    let lost: RoundTripDraw<'_> = &|rng| 1000.0 + 2000.0 * rng.unit();
     assert!(RoundTripClusters::find(&times(&[(600, fast), (340, slow), (60, lost)])).is_some(), "in spite of losses");
 }
 
 #[test]
 fn other_distributions_have_no_second_cluster() {
-    let fast: Draw<'_> = &|rng| 2.0 + rng.unit();
+    let fast: RoundTripDraw<'_> = &|rng| 2.0 + rng.unit();
     let at = |ms: f64| move |rng: &mut Rng| ms + rng.unit();
     let cases: [(&str, Vec<f64>); 8] = [
         ("one cluster", times(&[(1000, fast)])),

@@ -178,7 +178,7 @@ impl ControlArgs {
     }
 }
 
-/// Name of the only control socket in this folder; an error if there is none, or several.
+/// Name of the only control socket in this folder; an error for no socket, or several.
 fn only_socket() -> Result<String, CliError> {
     let entries = std::fs::read_dir(".")?.filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

@@ -243,7 +243,7 @@ fn probe(supervisor: &mut Supervisor) {
     supervisor.tell(&Request::Probe { interval_ms: 20, tcp: true, stores: Vec::new() }).unwrap();
 }
 
-/// Waits for a reading of a role that fulfils a condition; `None` if there is none within some seconds.
+/// Waits for a reading of a role that fulfils a condition; `None` after some seconds.
 fn read_until(
     supervisor: &mut Supervisor,
     host: usize,

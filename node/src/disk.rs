@@ -112,8 +112,8 @@ impl Disk {
             inputs.extend(done.into_iter().map(Input::DiskDone));
         }
     }
-    /// Error that ends a start whose store is unreadable, naming the file; `None` if there is none, or if a transient
-    /// error may be tried again.
+    /// Error that ends a start whose store is unreadable, naming the file; `None` without such an error, or while a
+    /// transient error may be tried again.
     pub fn given_up(&self) -> Option<anyhow::Error> {
         let failures = self.failures.lock().ok()?;
         let (what, why, count) = failures.as_ref()?;

@@ -532,7 +532,7 @@ impl Node {
         }
         self.connect();
     }
-    /// Handles the first input that waits; false if there is none.
+    /// Handles the first input that waits; false if no input waits.
     fn handle_next(&mut self) -> bool {
         let Some(input) = self.io.inputs.pop_front() else { return false };
         // Each input gets the current time, as one call may take long.

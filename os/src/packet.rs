@@ -84,7 +84,7 @@ impl PacketSocket {
         self.receive_buffer
     }
 
-    /// Receives at most [`BATCH`] frames; `WouldBlock` if there are none.
+    /// Receives at most [`BATCH`] frames; `WouldBlock` if no frame waits.
     pub fn receive(&self, batch: &mut FrameBatch) -> io::Result<usize> {
         batch.count = 0;
         let mut controls = [const { StampBuffer([0; CONTROL]) }; BATCH];

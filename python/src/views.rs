@@ -38,9 +38,9 @@ pub struct Peer {
     is_up: bool,
     /// Number of links to the neighbour that are up.
     links: usize,
-    /// End of the current contact by the contact plan, in seconds since the start; None if there is none.
+    /// End of the current contact by the contact plan, in seconds since the start; None without such a contact.
     until: Option<f64>,
-    /// Start of the next contact by the contact plan, in seconds since the start; None if there is none.
+    /// Start of the next contact by the contact plan, in seconds since the start; None without such a contact.
     next_up: Option<f64>,
     /// Rate of the fastest link to the neighbour, in bit/s; None if unknown.
     rate: Option<u64>,

@@ -291,7 +291,7 @@ mod tests {
         assert!(with("kind = \"restart\"\nnode = \"a\"\nat = \"1 s\"").contains("`restart` needs it"));
         assert!(with("kind = \"restart\"\nnode = \"a\"\nat = \"1 s\"\nlasts = \"0 s\"").contains("lasts no time"));
         assert!(with("kind = \"link_down\"\nat = \"1 s\"\nlasts = \"1 s\"").contains("exactly one of `link`"));
-        // A fault of a pair blocks its contacts by radio: without a common radio there are none.
+        // A fault of a pair blocks its contacts by radio: without a common radio the pair has no contacts.
         let pair = "kind = \"link_down\"\nbetween = [\"a\", \"b\"]\nat = \"1 s\"\nlasts = \"1 s\"";
         assert!(with(pair).contains("no radio in common"));
         let often = "kind = \"link_down\"\nlink = \"l\"\nat = \"1 s\"\nlasts = \"2 s\"\nevery = \"2 s\"";

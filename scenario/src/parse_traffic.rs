@@ -286,7 +286,7 @@ mod tests {
     use crate::Scenario;
 
     #[test]
-    fn service_of_two_entries_is_refused_in_any_order() {
+    fn shared_service_is_refused_in_any_order() {
         let group = "[[group]]\nname = \"walker\"\ncount = 3\nfirst_id = 10\n";
         let node = |n: u8| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n");
         let nodes = format!("name = \"s\"\nduration = \"100 s\"\n{}{}{group}", node(1), node(2));

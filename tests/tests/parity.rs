@@ -136,6 +136,18 @@ fn parity_scenarios_cover_their_purpose() {
 }
 
 #[test]
+fn nothing_happens_right_before_the_end() {
+    // The real world is late by milliseconds: what it decides after the end would look like a difference.
+    for (name, scenario) in scenarios() {
+        let nodes = read(&scenario, &simulation(&scenario));
+        let steps = nodes.iter().flat_map(|node| node.decisions.values().flatten());
+        let last = steps.max_by_key(|step| step.at).expect("decisions");
+        let left = scenario.duration.saturating_sub(last.at);
+        assert!(left >= Duration::from_millis(200), "{name}: {left:?} before the end: {}", last.what);
+    }
+}
+
+#[test]
 fn difference_names_its_origin() {
     let scenario = scenarios().remove("relay").expect("a scenario `relay`");
     let lines = simulation(&scenario);

@@ -105,7 +105,7 @@ fn test_after(lines: &[&str], at: usize) -> Option<String> {
         .map(|(_, name)| name.to_string())
 }
 
-/// Name of the item that follows a mark or, inside a body, of the enclosing item; empty if there is none.
+/// Name of the item that follows a mark or, inside a body, of the enclosing item; empty outside of items.
 fn item_of(lines: &[&str], at: usize) -> String {
     // A mark inside a body stands before a statement: the nearest item above is the one around it.
     let next = lines[at + 1..].iter().find(|line| !is_about_items(line));

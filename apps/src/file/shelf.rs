@@ -29,7 +29,7 @@ const OPEN_MAX: usize = 64;
 /// Longest payload that is written with one call, in bytes.
 const AT_ONCE: u64 = 1 << 20;
 
-/// Destination of received data: a folder, or the caller if there is none.
+/// Destination of received data: a folder, or, without a folder, the caller.
 pub struct Shelf {
     out: Option<OutputFolder>,
     taken: TakenBundles,

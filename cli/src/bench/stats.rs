@@ -3,7 +3,7 @@
 /// Median, minimum and maximum over the runs of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
-    /// Median of the values; NaN if there are none.
+    /// Median of the values; NaN for an empty list.
     pub median: f64,
     least: f64,
     most: f64,

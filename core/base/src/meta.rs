@@ -81,8 +81,8 @@ impl Duties {
         DeleteReason::FailedSecurity,
         DeleteReason::ConflictingSecurity,
     ];
-    /// Adds the duty to delete the bundle for a security reason (RFC 9172 11.2), replacing an earlier one. A reason
-    /// that is none of these counts as a failed operation.
+    /// Adds the duty to delete the bundle for a security reason (RFC 9172 11.2), replacing an earlier one. Other
+    /// reasons count as a failed operation.
     #[must_use]
     pub fn with_security(self, reason: DeleteReason) -> Duties {
         // 3: a failed operation, the general case.
@@ -290,8 +290,8 @@ pub struct HopState {
     pub hops: u8,
     /// Labels of the router and of the congestion control, if present.
     pub labels: Option<[u32; 2]>,
-    /// Current custodian; in a departing bundle, this node if it has custody. Null: there is none, or the field stays
-    /// as it was.
+    /// Current custodian; in a departing bundle, this node if it has custody. Null without a custodian, and in a
+    /// departing bundle where the field stays as it was.
     pub custodian: EndpointId,
     /// Number that the custodian gave to the bundle, if any; in a departing bundle only together with a custodian.
     pub transfer: Option<Box<Transfer>>,

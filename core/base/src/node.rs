@@ -86,7 +86,7 @@ impl NodeParam {
     pub fn name(&self) -> &'static str {
         self.path.rsplit_once('.').map_or(self.path, |(_, name)| name)
     }
-    /// Fixed default; `None` if there is none or it depends on other settings.
+    /// Fixed default; `None` if the default depends on other settings, or the setting has no default.
     pub fn default(&self) -> Option<u64> {
         if self.follows.is_some() { None } else { (self.get)(&NodeSettings::default()) }
     }

@@ -146,7 +146,7 @@ impl Calendar {
     pub fn next(&self) -> Option<Instant> {
         (self.next < Instant::MAX).then_some(self.next)
     }
-    /// Removes an entry whose bucket is over; `None` if there is none.
+    /// Removes an entry whose bucket is over; `None` if no bucket is over.
     pub fn pop(&mut self, slots: &mut Slots, now: Instant) -> Option<u32> {
         // The bucket is over only after its last instant.
         if self.next > now {

@@ -72,8 +72,8 @@ pub struct Peer {
     pub until: Option<Instant>,
     /// Planned start of the next contact over any link, if the contact plan has one.
     pub next_up: Option<Instant>,
-    /// Rate of the fastest link that is up; while none is, as it last was, at first that of the fastest link. `None`:
-    /// unknown.
+    /// Rate of the fastest link that is up. Without such a link the last value stays, at first the rate of the fastest
+    /// link. `None` if unknown.
     pub rate: Option<DataRate>,
     /// Free bytes of the neighbour's store, from its last hello.
     pub free: Option<u64>,

@@ -226,7 +226,7 @@ impl Agent {
         let tunnels = self.tunnels.as_ref().and_then(|tunnels| tunnels.next());
         let own = Instant::earliest([self.work.next_deadline(), self.book.next_expiry(), self.outbound.next()]);
         // Before the store was read, no unused sequence number is known.
-        let reports = if self.open { self.reports.next() } else { None };
+        let reports = self.open.then(|| self.reports.next()).flatten();
         Instant::earliest([own, custody, tunnels, reports])
     }
 
@@ -386,7 +386,7 @@ impl Agent {
             self.on_custody_due(cx, due);
         } else if let Some(due) = self.tunnels.as_mut().and_then(|tunnels| tunnels.pop(now)) {
             self.on_tunnel_due(cx, due);
-        } else if let Some(due) = if self.open { self.reports.pop(now) } else { None } {
+        } else if let Some(due) = self.open.then(|| self.reports.pop(now)).flatten() {
             self.send_compressed(cx, due);
         } else if let Some(taken) = self.outbound.queues.take_loose(&mut self.book) {
             self.on_loose(cx, taken);

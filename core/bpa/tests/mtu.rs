@@ -1,5 +1,5 @@
 //! Links with an MTU: the encoded length of every transmission fits it. Bundles that must not be fragmented take
-//! another link, or one event reports that there is none (RFC 9171 section 5.8, RFC 7122 section 3.1).
+//! another link, or one event reports that no link remains (RFC 9171 section 5.8, RFC 7122 section 3.1).
 
 use crate::support;
 

@@ -85,7 +85,7 @@ impl Bundle {
     pub fn set_previous_node(&mut self, node: EndpointId) {
         self.set_block(BlockData::PreviousNode(node));
     }
-    /// Sets the age in ms, adding an age block if there is none.
+    /// Sets the age in ms, adding an age block if the bundle has no such block.
     pub fn set_age(&mut self, age_ms: u64) {
         self.set_block(BlockData::Age(age_ms));
     }

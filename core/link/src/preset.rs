@@ -22,7 +22,7 @@ const ETHERNET: u32 = 38;
 const CCSDS_AOS: u32 = 24;
 
 impl LinkSpec {
-    /// Preset of this name; `None` if there is none.
+    /// Preset of this name; `None` for an unknown name.
     ///
     /// - `mars-relay`: Mars Reconnaissance Orbiter: X-band downlink up to 6 Mbit/s, command uplink
     ///   up to 2 kbit/s (Taylor, Lee, Shambayati: *Mars Reconnaissance Orbiter

@@ -116,7 +116,7 @@ impl Baseline {
         let of = |record: BaselineRecord| {
             let [sent, received] = [printed(&record.ends[0]), printed(&record.ends[1])];
             let flow = BaselineFlow {
-                // A rate of 0 means that nothing arrived, so there is none.
+                // A rate of 0 means that nothing arrived, so the rate is unknown.
                 bit_s: received["bit_s"].as_f64().filter(|rate| *rate > 0.0),
                 lost: received["lost"].as_u64().unwrap_or(0),
                 retransmitted: sent["retransmitted"].as_u64().unwrap_or(0),

@@ -174,7 +174,7 @@ impl ZeroWorks {
         })
     }
 
-    /// Number of the source that is sending; `None` if there is none.
+    /// Number of the source that is sending; `None` if no source sends.
     pub fn source(&self) -> Option<u32> {
         let (measurement, stage) = self.current.as_ref()?;
         matches!(stage, Stage::Sending(_)).then_some(measurement.source.0)

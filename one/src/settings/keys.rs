@@ -8,7 +8,7 @@ pub struct Key {
     pub space: &'static str,
     /// Name of the key in its namespace.
     pub name: &'static str,
-    /// Default value; `required` if there is none.
+    /// Default value; `required` without a default.
     pub default: &'static str,
     /// Explanation for the reference page.
     pub meaning: &'static str,

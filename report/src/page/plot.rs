@@ -40,7 +40,7 @@ pub struct Series {
     pub label: String,
     /// Colour index; equal numbers give equal colours in every plot.
     pub colour: usize,
-    /// Value for each position of the horizontal axis; absent where there is none.
+    /// Value for each position of the horizontal axis; absent where it is unknown.
     pub points: Vec<Option<Estimate>>,
     /// Values from a paper for the same positions; absent where the paper has none.
     pub paper: Vec<Option<f64>>,

@@ -43,7 +43,7 @@ impl Roads {
         self.points.is_empty()
     }
 
-    /// Points of the shortest way, the goal first and without the start; empty if there is none. Among ways of equal
+    /// Points of the shortest way, the goal first and without the start; empty if no way exists. Among ways of equal
     /// length the point reached first decides, then the lower index.
     pub fn way(&self, from: u32, to: u32) -> Vec<u32> {
         const NOBODY: u32 = u32::MAX;

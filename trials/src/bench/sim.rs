@@ -96,7 +96,7 @@ impl CostRow {
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         Ok((file, before))
     }
-    /// Row of [`HEAD`] with the measured values, or with the reason why there are none.
+    /// Row of [`HEAD`] with the measured values, or with the reason why they are missing.
     fn printed(&self, measured: Result<&Value, &str>) -> String {
         let Marks { cpu_s: [mark, one], memory_mb: [mark_mb, one_mb], delivered } = self.marks();
         let unit = |value: Option<f64>, unit: &str| value.map_or("-".into(), |value| format!("{value} {unit}"));

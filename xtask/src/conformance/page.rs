@@ -98,7 +98,7 @@ pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>], mutants: &
     page
 }
 
-/// Adds a table of the rules for which `row` returns a line; nothing if there are none.
+/// Adds a table of the rules for which `row` returns a line; nothing if no rule gets a line.
 fn section(
     page: &mut String,
     rules: &[(&Rule, Standing)],

@@ -1,5 +1,5 @@
 //! Links with an MTU: bundles that leave over them are cut so that each encoded fragment fits (RFC 9171 5.8). Bundles
-//! that must not be fragmented take another route; if there is none, that is reported once.
+//! that must not be fragmented take another route; without another route, that is reported once.
 
 use crate::agent::Agent;
 use crate::context::Context;

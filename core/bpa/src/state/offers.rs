@@ -158,7 +158,8 @@ impl Offers {
             offer.more = true;
         }
     }
-    /// Takes the best candidate for a neighbour. `None` if there is none, and while bundles are still to be considered.
+    /// Takes the best candidate for a neighbour. `None` without a candidate, and while bundles are still to be
+    /// considered.
     pub fn best(&mut self, book: &mut Book, peer: PeerId) -> Option<Handle> {
         let offer = self.peers.get_mut(&peer)?;
         if offer.awaits.is_some() || !offer.seen_all {

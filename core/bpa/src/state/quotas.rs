@@ -246,7 +246,7 @@ impl Quotas {
     pub(super) fn as_before(&self) -> Quotas {
         Quotas { counting: self.counting, ..Quotas::default() }
     }
-    /// Checks the sums of all parties and quotas against tables counted anew.
+    /// Checks the sums of all parties and quotas against a fresh count.
     ///
     /// # Panics
     /// If they do not agree.

@@ -356,7 +356,7 @@ impl Export {
         });
         self.source.want_again(from, last.unwrap_or(end))
     }
-    /// Next segment to retransmit; `None` if there is none.
+    /// Next segment to retransmit; `None` if nothing has to be retransmitted.
     // 5326-3.2.1-5, 5326-3.2.1-7, 5326-6.13-4
     pub(super) fn next_resend(&mut self) -> Option<CutSegment> {
         loop {

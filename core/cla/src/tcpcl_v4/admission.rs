@@ -43,8 +43,8 @@ impl TcpclV4 {
     }
 
     /// Makes room for one more incoming session from address `from`; returns whether there is room. At the limit on
-    /// sessions, the oldest incoming one without a link is dropped, those from no neighbour's address first. If there
-    /// is none, each configured neighbour may still go beyond the limit.
+    /// sessions, the oldest incoming one without a link is dropped, those from no neighbour's address first. If all
+    /// have links, each configured neighbour may still go beyond the limit.
     pub(super) fn make_room(&mut self, now: Instant, from: IpAddr, out: &mut impl Sink<Output>) -> bool {
         if self.sessions.len() < self.config.sessions as usize {
             return true;

@@ -154,8 +154,8 @@ impl OutgoingTransfers {
         }
     }
 
-    /// Appends the next segment. Returns false if there is none, or if its bytes are not in memory. `begin`: current
-    /// time if a new transfer may start, otherwise `None`. `old`: terms of a session of version 3.
+    /// Appends the next segment. Returns false if nothing is left to send, or if its bytes are not in memory. `begin`:
+    /// current time if a new transfer may start, otherwise `None`. `old`: terms of a session of version 3.
     // 9174-4.6-1, 9174-5.2-1, 9174-5.2-2, 9174-5.2-3, 9174-5.2.1-1, 9174-5.2.1-3, 9174-5.2.2-1
     // 9174-5.2.2-4, 9174-5.2.2-5, 9174-5.2.2-6, 9174-5.2.2-7, 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3
     // 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2

@@ -430,7 +430,7 @@ impl EnginePair {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         [first, self.sides[0].ltp.next_timeout(), self.sides[1].ltp.next_timeout()].into_iter().flatten().min()
     }
-    /// Handles the next event; returns false if there is none.
+    /// Handles the next event; returns false if no event waits.
     pub fn step(&mut self) -> bool {
         let Some(next) = self.next() else { return false };
         self.now = self.now.max(next);

@@ -182,7 +182,7 @@ impl<L: ConvergenceLayer> StreamWorld<'_, L> {
         Duration::from_micros(1 + self.rng.below(longest.as_micros().max(1) as u64))
     }
 
-    /// Handles the next event: a timer of a layer, or an event of the network; returns false if there is none.
+    /// Handles the next event: a timer of a layer, or an event of the network; returns false if no event waits.
     fn step(&mut self) -> bool {
         let timer = (0..2).filter_map(|side| self.layers[side].next_timeout().map(|at| (at, side))).min();
         let event = self.todo.first_key_value().map(|((at, _), _)| *at);

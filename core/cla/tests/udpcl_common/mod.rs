@@ -287,7 +287,7 @@ impl UdpclPair {
             self.at(when, UdpclEvent::Arrive(1 - side, datagram.clone()));
         }
     }
-    /// Handles the next event; returns false if there is none.
+    /// Handles the next event; returns false if no event waits.
     pub fn step(&mut self) -> bool {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         let due = Instant::earliest([first, self.layers[0].next_timeout(), self.layers[1].next_timeout()]);

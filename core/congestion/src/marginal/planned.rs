@@ -130,8 +130,8 @@ impl Planned {
         (1.0 - doubt) * by_plan + doubt * by_chance()
     }
 
-    /// Time on the way for data sent now, on the earliest path from one node to another, given by index; `None` if
-    /// there is none.
+    /// Time on the way for data sent now, on the earliest path from one node to another, given by index; `None` without
+    /// a path.
     pub fn light(&self, plan: &dyn Journeys, now: Instant, from: u32, to: u32) -> Option<Duration> {
         let mut known = self.known.borrow_mut();
         known.follow(plan);

@@ -156,7 +156,7 @@ impl Receiver {
         self.ack_at = Some(self.ack_at.map_or(deadline, |at| at.min(deadline)));
     }
 
-    /// Takes the bytes that are in order; `None` if there are none or the reader paused.
+    /// Takes the bytes that are in order; `None` if nothing is in order or the reader paused.
     pub fn read(&mut self) -> Option<Payload> {
         (!self.paused && !self.held.is_empty()).then(|| core::mem::take(&mut self.held))
     }

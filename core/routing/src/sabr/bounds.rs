@@ -5,7 +5,7 @@
 //! node it examines those on the way first, and finds the same route: all labels of one node have the same bound and
 //! keep their order. The bound of a node is the light and transmission time of the shortest path over contacts that
 //! run at any time of a window, whether or not they follow each other. An arrival within the window cannot have used
-//! contacts that begin after it, so such a route is the best of all; if there is none, the search is repeated without
+//! contacts that begin after it, so such a route is the best of all; without one, the search is repeated without
 //! bounds.
 
 use super::Planner;

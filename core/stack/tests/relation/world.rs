@@ -398,7 +398,7 @@ impl World {
             None => {}
         }
     }
-    /// Performs all operations requested from the disk so far; false if there are none.
+    /// Performs all operations requested from the disk so far; false if nothing was requested.
     fn commit(&mut self, node: u8) -> bool {
         let at = usize::from(node);
         let operations = std::mem::take(&mut self.outstanding[at]);

@@ -6,7 +6,9 @@ use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
 use farlink_base::node::Given;
 use farlink_base::security::Rule;
-use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, TunnelTerms, apply_settings};
+use farlink_base::{
+    DataRate, DataVolume, DtnTime, Duration, Facts, LinkTerms, NodeId, Priority, TunnelTerms, apply_settings,
+};
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, Tls};
 use farlink_config::custody::CustodyRules;
@@ -261,6 +263,8 @@ pub struct Link {
     pub layer: Layer,
     /// Port both ends listen on; see [`Scenario::layers_of`].
     pub port: u16,
+    /// Settings that do not depend on its layer.
+    pub terms: LinkTerms,
     /// Largest IP packet that the link carries.
     pub mtu_bytes: u32,
     /// Whether the testbed hands over each packet alone and at its time.

@@ -1,12 +1,13 @@
 //! AAP2 of Farlink and µD3TN: bundles are sent over one connection and delivered over another.
 
-use super::{AttachedPair, BundleReceiver, BundleSender, DeliveredPayload, SenderTerms};
+use super::{AttachedPair, BundleReceiver, BundleSender, DeliveredPayload, MESSAGE_MAX, SenderTerms};
 use crate::answers::Answers;
 use crate::client::Client;
 use crate::{connect, passing_service};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
 use std::collections::VecDeque;
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 /// Secret shared by the applications at an endpoint.
@@ -116,8 +117,13 @@ impl BundleReceiver for AapReceiver {
         if !self.client.hears_within(wait)? {
             return Ok(None);
         }
-        let delivered = self.client.delivery().context("the node closed the connection")?;
-        let delivered = DeliveredPayload::now(Some(delivered.adu.src_eid), delivered.payload);
+        let mut arriving = self.client.arriving().context("the node closed the connection")?;
+        let length = arriving.adu.payload_length;
+        ensure!(length <= MESSAGE_MAX, "a payload of {length} B: more than {MESSAGE_MAX}");
+        let mut payload = Vec::new();
+        // Grows with the bytes that arrive, whatever the length claims.
+        arriving.read_to_end(&mut payload).context("the node closed the connection")?;
+        let delivered = DeliveredPayload::now(Some(arriving.adu.src_eid), payload);
         if self.answers.add(&self.client)? {
             self.answers.give(&mut self.client)?;
         }
@@ -132,7 +138,7 @@ mod tests {
     use bytes::BytesMut;
     use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse};
     use prost::Message;
-    use std::io::{Read, Write};
+    use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
     /// Node that answers with these statuses in turn, the last for ever, and delivers every accepted payload.
@@ -240,6 +246,39 @@ mod tests {
         }
         sender.finish().unwrap();
         assert!(sender.waiting.is_empty());
+    }
+
+    #[test]
+    fn random_messages_never_panic() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap().to_string();
+        const NOISES: u64 = 200;
+        let node = std::thread::spawn(move || {
+            let mut random = farlink_base::Rng::new(8);
+            for turn in 0..NOISES {
+                let (mut socket, _) = listener.accept().unwrap();
+                socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
+                message(&mut socket).unwrap();
+                respond(&mut socket, AapStatus::Success);
+                let mut noise = BytesMut::new();
+                // A claim of more than memory holds, a payload cut short, and noise.
+                let payload_length = [u64::MAX, 1 << 20][turn as usize % 2];
+                proto::frame(
+                    &AapMessage::new(AapBody::Adu(BundleAdu { payload_length, ..Default::default() })),
+                    &mut noise,
+                );
+                if turn > 1 {
+                    noise.clear();
+                }
+                noise.extend((0..random.below(60)).map(|_| random.next_u64() as u8));
+                let _ = socket.write_all(&noise);
+            }
+        });
+        for _ in 0..NOISES {
+            let mut receiver = receiver(&at, "64").unwrap();
+            while receiver.receive(Duration::from_secs(20)).is_ok() {}
+        }
+        node.join().unwrap();
     }
 
     #[test]

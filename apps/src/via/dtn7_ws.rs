@@ -13,7 +13,8 @@ use std::time::Duration;
 /// Attaches a sender at a service or endpoint ID.
 pub fn sender(at: &str, terms: &SenderTerms) -> Result<WsSender> {
     let web = Dtn7Web::new(at)?;
-    let source = crate::client::endpoint_of(&web.node_id()?, &terms.source.clone().unwrap_or_else(passing_service));
+    // The daemon drops bundles from endpoints that are not registered, and confirms them all the same.
+    let source = web.register(&terms.source.clone().unwrap_or_else(passing_service))?;
     let socket = WsSocket::open(&web)?;
     let lifetime_ms = u64::try_from(terms.lifetime.as_millis()).unwrap_or(u64::MAX);
     let sender = WsSender { socket, source, lifetime_ms, window: terms.window.max(1), unanswered: 0 };
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn sent_bundles_wait_for_their_answers() {
-        let at = daemon(1, |mut socket| {
+        let at = daemon(2, |mut socket| {
             assert_eq!(client_frame(&mut socket).unwrap().1, b"/data");
             socket.write_all(&server_frame(TEXT, b"200 tx mode: data")).unwrap();
             for answer in ["200 Sent bundle", "200 Sent bundle", "400 Unexpected binary"] {

@@ -62,22 +62,22 @@ impl LogTail {
         let at = std::fs::metadata(&path).map_or(0, |file| file.len());
         LogTail { path, at, splitter: LineSplitter::default() }
     }
-    /// Passes the lines completed since the last call to `each`.
-    pub fn read(&mut self, mut each: impl FnMut(String)) {
-        let Ok(mut file) = File::open(&self.path) else { return };
+    /// Passes new lines to `each`, of at most a mebibyte; returns whether there is more.
+    pub fn read(&mut self, each: impl FnMut(String)) -> bool {
+        let Ok(mut file) = File::open(&self.path) else { return false };
         // A log that became shorter was begun again.
         if file.metadata().is_ok_and(|file| file.len() < self.at) {
             self.at = 0;
         }
         if file.seek(SeekFrom::Start(self.at)).is_err() {
-            return;
+            return false;
         }
         let mut piece = Vec::new();
-        while file.by_ref().take(PIECE).read_to_end(&mut piece).is_ok_and(|read| read > 0) {
-            self.at += piece.len() as u64;
-            self.splitter.push(&piece, &mut each);
-            piece.clear();
-        }
+        // What was read before an error counts, too.
+        let _ = file.take(PIECE).read_to_end(&mut piece);
+        self.at += piece.len() as u64;
+        self.splitter.push(&piece, each);
+        piece.len() as u64 == PIECE
     }
     /// Beginning of a line that is not complete yet.
     pub fn begun(&self) -> String {

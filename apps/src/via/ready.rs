@@ -101,7 +101,7 @@ fn appears(sign: &ReadySign, log: Option<&mut LogTail>, until: Instant, latest: 
         ReadySign::Log(_, pattern) => {
             let Some(log) = log else { return Ok(false) };
             let mut found = false;
-            log.read(|line| found |= pattern.is_match(&line));
+            while log.read(|line| found |= pattern.is_match(&line)) {}
             // The last line may lack its end for long.
             return Ok(found || pattern.is_match(&log.begun()));
         }

@@ -75,9 +75,13 @@ impl LineReceiver {
             LineSource::Log(log) => {
                 let until = Instant::now() + wait;
                 loop {
-                    log.read(|line| self.waiting.push_back((farlink_os::monotonic_ns(), line)));
                     if let Some(line) = self.waiting.pop_front() {
                         return Ok(Some(line));
+                    }
+                    // Only now, so that a long log does not fill memory.
+                    log.read(|line| self.waiting.push_back((farlink_os::monotonic_ns(), line)));
+                    if !self.waiting.is_empty() {
+                        continue;
                     }
                     if let Some(status) = self.program.ended()? {
                         bail!("`{}` ended: {status}", self.program.shown());

@@ -3,7 +3,7 @@
 use crate::column::Text;
 use crate::manifest::RunWorld;
 use crate::run::RunReader;
-use crate::schema::{BundleRow, ROUND_TRIP};
+use crate::schema::{BundleRow, ROUND_TRIP_S};
 use anyhow::Result;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,7 +30,7 @@ impl RoundTrip {
         // Only real applications have stamps of their own.
         if run.manifest().world != RunWorld::Sim {
             run.samples(&mut |row| {
-                if &*row.metric == ROUND_TRIP {
+                if &*row.metric == ROUND_TRIP_S {
                     let took_ns = (row.value.max(0.0) * 1e9) as u64;
                     found.push(RoundTrip { sent_ns: row.time_ns.saturating_sub(took_ns), seconds: row.value });
                 }

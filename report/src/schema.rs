@@ -414,7 +414,7 @@ pub const TCP: [&str; 4] = ["tcp_round_trip_s", "tcp_window_bytes", "tcp_retrans
 /// Metric of a node: bytes of the files of its store.
 pub const STORE_FILES_BYTES: &str = "store_files_bytes";
 
-/// Metric of a node: round-trip time of a ping by its application, in seconds.
+/// Metric of a node whose application pings: time from the request to its answer, in seconds.
 pub const ROUND_TRIP_S: &str = "round_trip_s";
 
 /// Metrics of a relay and the link over which a bundle left: times from the bundle's last byte in to its first byte out,
@@ -423,8 +423,6 @@ pub const RETENTION: [&str; 2] = ["retention_first_out_s", "retention_last_out_s
 
 /// Metrics of a relay, parts of the time for which it kept a bundle: parsing it, and making the bundle that it sends.
 pub const RETENTION_PARTS: [&str; 2] = ["retention_parse_s", "retention_make_s"];
-/// Metric of a node whose application pings: time until the answer came.
-pub const ROUND_TRIP: &str = "round_trip_s";
 
 /// All metrics of the samples table.
 pub const METRICS: &[SampleMetric] = &[
@@ -473,11 +471,6 @@ pub const METRICS: &[SampleMetric] = &[
         help: "Files of the node's store, where events do not tell it.",
     },
     SampleMetric {
-        name: ROUND_TRIP_S,
-        unit: "s",
-        help: "Round trip of a ping, measured by the application that sent it; in runs with several implementations.",
-    },
-    SampleMetric {
         name: RETENTION[0],
         unit: "s",
         help: "In retention phases, a sample for each bundle when it has arrived at a relay: time from its last byte in to its first byte out over the link, zero-work relay not subtracted.",
@@ -490,7 +483,7 @@ pub const METRICS: &[SampleMetric] = &[
     },
     SampleMetric { name: RETENTION_PARTS[1], unit: "s", help: "The same for making the bundle that the relay sends." },
     SampleMetric {
-        name: ROUND_TRIP,
+        name: ROUND_TRIP_S,
         unit: "s",
         help: "A sample for each answered ping when the answer comes, by the stamps of the application that pings: time since the request.",
     },

@@ -82,7 +82,7 @@ impl Runner for PretendLab {
                 time_ns: 5_000_000_000 + number * 100_000_000,
                 node: Some("a".into()),
                 link: None,
-                metric: farlink_report::schema::ROUND_TRIP.into(),
+                metric: farlink_report::schema::ROUND_TRIP_S.into(),
                 value,
                 phase: None,
             };

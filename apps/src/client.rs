@@ -131,6 +131,15 @@ pub(crate) fn check_port(at: &str) -> io::Result<()> {
     }
 }
 
+/// Endpoint ID of a service (or demux) at a node; an endpoint ID is returned unchanged.
+pub(crate) fn endpoint_of(node_id: &str, service: &str) -> String {
+    match node_id.rsplit_once('.') {
+        _ if service.starts_with("ipn:") || service.starts_with("dtn:") => service.to_string(),
+        Some((node, _)) if node_id.starts_with("ipn:") => format!("{node}.{service}"),
+        _ => format!("{}/{service}", node_id.trim_end_matches('/')),
+    }
+}
+
 fn invalid(message: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.into())
 }
@@ -178,11 +187,7 @@ impl Client {
     }
     /// Endpoint ID of this service (or demux) at the node; returns an endpoint ID unchanged.
     pub fn endpoint(&self, service: &str) -> String {
-        match self.node_id.rsplit_once('.') {
-            _ if service.starts_with("ipn:") || service.starts_with("dtn:") => service.to_string(),
-            Some((node, _)) if self.node_id.starts_with("ipn:") => format!("{node}.{service}"),
-            _ => format!("{}/{service}", self.node_id.trim_end_matches('/')),
-        }
+        endpoint_of(&self.node_id, service)
     }
     /// Registers at an endpoint: as a sender if `window` is 0, else as a subscriber with this window. Connections with
     /// the same `secret` may share the endpoint.

@@ -2,7 +2,8 @@
 //! benchmarks.
 //!
 //! They use a node as any other program would, over AAP2 ([`client`]) and HTTP ([`http`]), and link none of its code.
-//! Services inside the node (echo, load) are in `node/src/apps`. Read [`client::Client`] first, then [`ping`].
+//! Services inside the node (echo, load) are in `node/src/apps`. [`via`] does the same for other implementations. Read
+//! [`client::Client`] first, then [`ping`].
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -17,12 +18,13 @@ mod inbox;
 pub mod perf;
 pub mod ping;
 mod timing;
+pub mod via;
 
 pub use timing::Quantiles;
 
 use client::Client;
 use farlink_aap2::proto::AapStatus;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 
 /// Connects to a node's application socket, given as for [`Client::connect`]; errors have a hint.
 ///
@@ -57,9 +59,12 @@ fn refusal(status: AapStatus) -> &'static str {
 /// Unpredictable number for services, secrets and identifiers.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    // Without /dev/urandom, at least different from other processes.
-    if read.is_err() { clock::now().0 ^ u64::from(std::process::id()) << 40 } else { u64::from_ne_bytes(bytes) }
+    // Without random bytes at least different from other processes.
+    if farlink_os::random(&mut bytes).is_err() {
+        clock::now().0 ^ u64::from(std::process::id()) << 40
+    } else {
+        u64::from_ne_bytes(bytes)
+    }
 }
 
 /// Random service number, for a short-lived application.

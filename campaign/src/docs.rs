@@ -1,7 +1,7 @@
 //! Generator of `docs/reference/campaign.md` from the tables of keys and metrics.
 
 use crate::keys::SECTIONS;
-use crate::metrics::METRICS;
+use crate::metrics::{METRICS, Metric, SAMPLES};
 use farlink_config::docs::{cell, write_section};
 use std::fmt::Write;
 
@@ -24,11 +24,19 @@ pub fn reference() -> String {
     for section in SECTIONS {
         write_section(&mut out, if section.name == "campaign" { "Top level" } else { section.name }, section);
     }
-    out.push_str("## Metrics\n\n| metric | unit | meaning |\n|---|---|---|\n");
-    for metric in METRICS {
-        let _ = writeln!(out, "| `{}` | {} | {} |", metric.name, metric.quantity.unit(), cell(metric.help));
-    }
+    write_metrics(&mut out, "## Metrics\n\nOne number of a run, or of one of its phases or nodes.", METRICS);
+    write_metrics(&mut out, "## Distributions\n\nValues within a run, for `ecdf` and `table`.", SAMPLES);
+    out.truncate(out.trim_end().len() + 1);
     out
+}
+
+fn write_metrics(out: &mut String, head: &str, metrics: &[Metric]) {
+    let _ = write!(out, "{head}\n\n| metric | unit | of | meaning |\n|---|---|---|---|\n");
+    for metric in metrics {
+        let (unit, scope) = (metric.quantity.unit(), metric.scope.word());
+        let _ = writeln!(out, "| `{}` | {unit} | {scope} | {} |", metric.name, cell(metric.help));
+    }
+    out.push('\n');
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //!
 //! A cell's folder gets its name when it is complete, so every named cell is done.
 
+use crate::measure::CellNumbers;
 use crate::plan::{CampaignPlan, PlanCell};
 use crate::types::CellWorld;
 use anyhow::{Context, Result, bail};
@@ -58,8 +59,9 @@ pub struct CellRecord {
     pub values: BTreeMap<String, String>,
     /// Seed of the run.
     pub seed: u64,
-    /// Metrics by name; `None` where the run yields no value.
-    pub metrics: BTreeMap<String, Option<f64>>,
+    /// Numbers of the run.
+    #[serde(flatten)]
+    pub numbers: CellNumbers,
     /// Real time the cell took, in seconds.
     pub wall_s: f64,
     /// Version of the program that ran the cell.
@@ -84,11 +86,11 @@ pub struct DisturbedTry {
 }
 
 impl CellRecord {
-    /// Creates the record of a cell from its metrics.
+    /// Creates the record of a cell from its numbers, or from its metrics alone.
     pub fn of(
         plan: &CampaignPlan,
         cell: PlanCell,
-        metrics: BTreeMap<String, Option<f64>>,
+        numbers: impl Into<CellNumbers>,
         wall_s: f64,
         version: &str,
     ) -> CellRecord {
@@ -102,7 +104,7 @@ impl CellRecord {
             scenario: configuration.scenario.display().to_string(),
             values: labels.collect(),
             seed: cell.seed,
-            metrics,
+            numbers: numbers.into(),
             wall_s,
             version: version.to_string(),
             disturbances: Vec::new(),

@@ -1,6 +1,7 @@
 //! Keys of `campaign.toml`, from which the parser and the reference derive.
 
 use crate::metrics::NAMES;
+pub(crate) use crate::metrics::NAMES as NAMES_OF_METRICS;
 use farlink_config::Fallback::{Absent, Is, Required};
 use farlink_config::Kind::{Choice, Count, File, Name, Share, Table, Tables, Text};
 use farlink_config::{Key, Kind, Section, key};
@@ -14,7 +15,9 @@ pub const REPETITIONS_MAX: u64 = 1000;
 /// Names of the worlds; the first is the simulator, the second the testbed.
 pub const WORLDS: &[&str] = &["sim", "lab"];
 /// Names of the figure shapes.
-pub const SHAPES: &[&str] = &["lines", "bars"];
+pub const SHAPES: &[&str] = &["lines", "bars", "ecdf", "stack", "table"];
+/// Levels of intervals.
+pub const INTERVALS: &[&str] = &["95 %", "99 %"];
 /// Names of the claim rules.
 pub const RULES: &[&str] = &["above", "below", "similar", "rises", "falls", "between"];
 
@@ -35,6 +38,12 @@ const TOP: &[Key] = &[
         "Runs of each point, each with a seed of its own; the same seeds for all points.",
     ),
     key("seed", Count(0, u64::MAX), Is("1"), "Seed of the first repetition; the next has the next."),
+    key(
+        "interval",
+        Choice(INTERVALS),
+        Is("95 %"),
+        "Level of intervals (Student's t), and of the decisions about claims: with 99 % an interval misses the mean once in a hundred campaigns.",
+    ),
     key("axis", Tables("axis"), Absent, "Parameters that are varied."),
     key(
         "skip",
@@ -106,13 +115,43 @@ pub const VALUE: Section = Section {
 const FIGURE_KEYS: &[Key] = &[
     key("name", Name, Required, "Name in files and tables."),
     key("title", Text, Absent, "Title above the figure; without it, the name."),
-    key("metric", Choice(NAMES), Required, "Metric of the vertical axis; see below."),
+    key(
+        "metric",
+        Choice(NAMES),
+        Required,
+        "Metric of the vertical axis, or distribution of an `ecdf`; see below. Of a stack, the whole, about which claims are.",
+    ),
+    key("phase", Text, Absent, "Phase of the scenario of which the metric is taken; without it, the whole run."),
+    key("node", Text, Absent, "Node of the scenario at which it is taken; without it, all."),
     key("scenario", File, Absent, "Another scenario than the campaign's."),
-    key("x", Text, Required, "Axis drawn horizontally."),
+    key(
+        "x",
+        Text,
+        Absent,
+        "Axis drawn horizontally; required but for `ecdf` and `table`, which draw its values as further curves or rows.",
+    ),
     key("series", Text, Absent, "Axis whose values become lines, or colours of bars."),
     key("facet", Text, Absent, "Axis whose values become separate plots."),
     key("fixed", CHOSEN, Absent, "Labels chosen for other axes."),
-    key("shape", Choice(SHAPES), Is("lines"), "Points joined by lines, or bars."),
+    key(
+        "shape",
+        Choice(SHAPES),
+        Is("lines"),
+        "`lines`: points joined by lines; `bars`; `ecdf`: distributions of values within runs, all runs of a point counting alike; `stack`: bars of parts that add up; `table`: mean, standard deviation and quartiles, of samples within runs where the metric is of samples, else of runs.",
+    ),
+    key(
+        "part",
+        Tables("figure.part"),
+        Absent,
+        "Parts of a stack, from the bottom, or groups of a table, in place of `metric`.",
+    ),
+    key(
+        "reference",
+        Choice(NAMES),
+        Absent,
+        "Metric of the whole run drawn as a dashed line over `lines` or `bars`, such as `baseline_bit_s`: at each position, the mean over the runs of all series.",
+    ),
+    key("interval", Choice(INTERVALS), Absent, "In place of the campaign's."),
     key(
         "against",
         Text,
@@ -127,6 +166,19 @@ pub const FIGURE: Section = Section {
     name: "figure",
     help: "One figure: `[[figure]]` for each. Its points are all values of its axes, each repeated with every seed.",
     keys: FIGURE_KEYS,
+};
+
+const PART_KEYS: &[Key] = &[
+    key("label", Text, Required, "Name in the legend or the table."),
+    key("metric", Choice(NAMES), Required, "Metric of the part."),
+    key("phase", Text, Absent, "Phase of which it is taken; without it, the figure's."),
+    key("node", Text, Absent, "Node at which it is taken; without it, the figure's."),
+];
+/// Keys of a `[[figure.part]]` table.
+pub const PART: Section = Section {
+    name: "figure.part",
+    help: "A part of a stack, or a group of a table: `[[figure.part]]` for each.",
+    keys: PART_KEYS,
 };
 
 const CLAIM_KEYS: &[Key] = &[
@@ -146,14 +198,16 @@ const CLAIM_KEYS: &[Key] = &[
         Absent,
         "Positions on the horizontal axis; without it, the mean over all; `*` for each position separately.",
     ),
+    key("quantile", Share, Is("0.5"), "In a figure of distributions: the quantile of each run that it is about."),
     key("margin", Share, Is("0.1"), "For `similar`: largest difference, as a fraction of the reference series' mean."),
     key("range", other("[least, most]", "[0.0, 0.4]"), Absent, "For `between`: least and largest value of the mean."),
 ];
 /// Keys of a `[[figure.claim]]` table.
 pub const CLAIM: Section = Section {
     name: "figure.claim",
-    help: "A claim is a set of comparisons, each of 95 % intervals of differences between runs with the same seed. It is \
-        confirmed when every comparison is decided in its favour, contradicted when one is decided against it, and undecidable otherwise.",
+    help: "A claim is a set of comparisons, each of differences between runs with the same seed, decided by Student's t at \
+        the figure's level with Holm's correction for the number of comparisons. It is confirmed when every comparison is \
+        decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs decide nothing.",
     keys: CLAIM_KEYS,
 };
 
@@ -164,8 +218,9 @@ const PAPER_KEYS: &[Key] = &[
         "values",
         other("list of numbers", "[0.2, 0.3]"),
         Required,
-        "One for each value of the horizontal axis, from the left; surplus values are not drawn.",
+        "One for each value of the horizontal axis, from the left, or one for a figure without; surplus values are not drawn.",
     ),
+    key("quantile", Share, Is("0.5"), "In a figure of distributions: the quantile that the values are."),
 ];
 /// Keys of a `[[figure.paper]]` table.
 pub const PAPER: Section = Section { name: "figure.paper", help: "Values that a paper gives.", keys: PAPER_KEYS };
@@ -189,4 +244,4 @@ pub const SMOKE: Section = Section {
 };
 
 /// All sections, in the order of the reference.
-pub const SECTIONS: &[&Section] = &[&CAMPAIGN, &AXIS, &VALUE, &FIGURE, &CLAIM, &PAPER, &SMOKE];
+pub const SECTIONS: &[&Section] = &[&CAMPAIGN, &AXIS, &VALUE, &FIGURE, &PART, &CLAIM, &PAPER, &SMOKE];

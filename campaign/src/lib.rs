@@ -6,21 +6,28 @@
 //! confirmed or contradicted.
 #![forbid(unsafe_code)]
 
+mod details;
 mod docs;
 mod figures;
 mod folder;
+mod judgement;
 mod keypath;
 #[allow(missing_docs, reason = "each constant is a table of the campaign file, named like it")]
 pub mod keys;
+mod measure;
 mod metrics;
 mod numbers;
 mod page;
 mod parse;
 mod parse_figure;
+mod parse_measured;
 mod plan;
 mod queue;
+mod ran;
 mod results;
 mod run;
+mod run_samples;
+mod student;
 mod tables;
 mod text;
 mod types;
@@ -28,12 +35,15 @@ mod verdict;
 
 pub use docs::reference;
 pub use folder::{CampaignFolder, CampaignStatus, CellRecord, DisturbedTry};
+pub use judgement::{ClaimCounts, ClaimVerdict, Judgement};
 pub use keypath::KeyPath;
 pub use keys::REPETITIONS_MAX;
-pub use metrics::{METRICS, Metric, measure};
-pub use numbers::{Interval, student_t};
+pub use measure::{CellNumbers, KeptSample, Measured, cell_numbers, measure};
+pub use metrics::{METRICS, Metric, MetricScope, SAMPLES};
+pub use numbers::{ConfidenceLevel, Interval, hedges_g, holm, student_t};
 pub use plan::{CampaignPlan, Configuration, PlanCell};
 pub use results::Results;
 pub use run::{CampaignOptions, CampaignProgress, CellEnd, CellJob, Runner, Summary, run};
-pub use types::{Axis, AxisValue, Campaign, CellWorld, Claim, ClaimRule, Figure, Paper, Smoke};
-pub use verdict::{ClaimVerdict, Judgement};
+pub use types::{
+    Axis, AxisValue, Campaign, CellWorld, Claim, ClaimRule, Figure, FigurePart, FigureShape, Paper, Smoke,
+};

@@ -1,6 +1,36 @@
-//! Means with 95 % confidence intervals (Student's t), and paired t-tests.
+//! Means with confidence intervals (Student's t), paired t-tests, effect sizes, and correction for many comparisons.
 
+use crate::student;
 use farlink_report::plot::Estimate;
+
+/// Confidence of intervals; claims are judged at the same level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ConfidenceLevel {
+    /// An interval that misses the mean once in 20 times.
+    #[default]
+    P95,
+    /// An interval that misses the mean once in 100 times.
+    P99,
+}
+
+impl ConfidenceLevel {
+    /// Levels in the order of [`crate::keys::INTERVALS`].
+    pub const ALL: [ConfidenceLevel; 2] = [ConfidenceLevel::P95, ConfidenceLevel::P99];
+    /// Word in files and texts.
+    pub const fn word(self) -> &'static str {
+        match self {
+            ConfidenceLevel::P95 => "95 %",
+            ConfidenceLevel::P99 => "99 %",
+        }
+    }
+    /// Probability that an interval misses the mean, which is also the largest p-value that decides a comparison.
+    pub const fn error(self) -> f64 {
+        match self {
+            ConfidenceLevel::P95 => 0.05,
+            ConfidenceLevel::P99 => 0.01,
+        }
+    }
+}
 
 /// A sample mean with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -11,13 +41,17 @@ pub struct Interval {
     pub mean: f64,
     /// Sample standard deviation; `None` for a single value.
     pub deviation: Option<f64>,
-    /// Half-width of the 95 % confidence interval of the mean; `None` for a single value.
+    /// Half-width of the confidence interval of the mean; `None` for a single value.
     pub half: Option<f64>,
 }
 
 impl Interval {
-    /// Computes the interval of these values; `None` for an empty list or a mean that is not finite.
+    /// Computes the 95 % interval of these values; `None` for an empty list or a mean that is not finite.
     pub fn of(values: &[f64]) -> Option<Interval> {
+        Interval::at(values, ConfidenceLevel::P95)
+    }
+    /// Computes the interval of a level.
+    pub fn at(values: &[f64], level: ConfidenceLevel) -> Option<Interval> {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count as f64;
         if count == 0 || !mean.is_finite() {
@@ -25,20 +59,23 @@ impl Interval {
         }
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
         let deviation = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
-        let half = deviation.map(|deviation| student_t(count - 1) * deviation / (count as f64).sqrt());
+        let half = deviation.map(|deviation| student_t(count - 1, level) * deviation / (count as f64).sqrt());
         Some(Interval { count, mean, deviation, half })
     }
     /// Two-sided p-value of the t-test for a true mean of 0; for paired differences, that of the paired test. `None`
     /// for a single value.
     pub fn chance(&self) -> Option<f64> {
+        self.chance_of(0.0)
+    }
+    /// Two-sided p-value of the t-test for this true mean; `None` for a single value.
+    pub fn chance_of(&self, mean: f64) -> Option<f64> {
         let error = self.deviation? / (self.count as f64).sqrt();
-        let freedom = (self.count - 1) as f64;
-        // Equal values leave no doubt: the mean is 0, or it is not.
+        let distance = self.mean - mean;
+        // Equal values leave no doubt: the mean is this one, or it is not.
         if error == 0.0 {
-            return Some(if self.mean == 0.0 { 1.0 } else { 0.0 });
+            return Some(if distance == 0.0 { 1.0 } else { 0.0 });
         }
-        let t = self.mean / error;
-        Some(beta_share(freedom / (freedom + t * t), freedom / 2.0, 0.5))
+        Some(student::two_sided(distance / error, self.count - 1))
     }
     /// Lower and upper end of the interval; `None` for a single value.
     pub fn ends(&self) -> Option<(f64, f64)> {
@@ -50,76 +87,35 @@ impl Interval {
     }
 }
 
-/// The 0.975 quantile of Student's t distribution; infinite without a degree of freedom.
-pub fn student_t(freedom: usize) -> f64 {
-    // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, from 1 degree of freedom.
-    const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-    ];
-    // The 0.975 quantile of the normal distribution.
-    const Z: f64 = 1.959_964;
-    match freedom.checked_sub(1).map(|place| TABLE.get(place)) {
-        None => f64::INFINITY,
-        Some(Some(t)) => *t,
-        // Cornish and Fisher (1937), the first two terms: accurate to 0.0001 above 30 degrees of
-        // freedom.
-        Some(None) => {
-            let n = freedom as f64;
-            let first = (Z.powi(3) + Z) / (4.0 * n);
-            let second = (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / (96.0 * n * n);
-            Z + first + second
-        }
-    }
+/// Factor of the standard error in an interval: the two-sided quantile of Student's t distribution.
+pub fn student_t(freedom: usize, level: ConfidenceLevel) -> f64 {
+    student::critical(freedom, level.error())
 }
 
-/// The regularized incomplete beta function I_x(a, b) (NIST Digital Library of Mathematical Functions, 8.17).
-fn beta_share(x: f64, a: f64, b: f64) -> f64 {
-    if x <= 0.0 || x >= 1.0 {
-        return x.clamp(0.0, 1.0);
-    }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // The continued fraction converges quickly on this side (8.17.4, 8.17.22).
-    if x < (a + 1.0) / (a + b + 2.0) {
-        front * fraction(x, a, b) / a
-    } else {
-        1.0 - front * fraction(1.0 - x, b, a) / b
-    }
+/// Hedges' g: the difference of two means in units of the pooled standard deviation, without bias. `None` for fewer
+/// than two values on a side, and where no value differs from another on its side.
+pub fn hedges_g(one: &[f64], other: &[f64]) -> Option<f64> {
+    let (a, b) = (Interval::of(one)?, Interval::of(other)?);
+    let squares = |of: &Interval| of.deviation.map(|deviation| deviation * deviation * (of.count - 1) as f64);
+    let freedom = a.count + b.count - 2;
+    let pooled = ((squares(&a)? + squares(&b)?) / freedom as f64).sqrt();
+    (pooled > 0.0).then(|| (a.mean - b.mean) / pooled * student::hedges_factor(freedom))
 }
 
-/// Evaluates the continued fraction 8.17.22, from its first numerator on, by Lentz's method.
-fn fraction(x: f64, a: f64, b: f64) -> f64 {
-    // Replacement for a denominator of zero.
-    const LEAST: f64 = 1e-300;
-    let held = |value: f64| if value.abs() < LEAST { LEAST } else { value };
-    let (mut c, mut d) = (1.0, 1.0 / held(1.0 - (a + b) * x / (a + 1.0)));
-    let mut found = d;
-    for n in 1..300 {
-        let m = f64::from(n);
-        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        let mut change = 1.0;
-        for term in [even, odd] {
-            d = 1.0 / held(1.0 + term * d);
-            c = held(1.0 + term / c);
-            change *= c * d;
-        }
-        found *= change;
-        if (change - 1.0).abs() < 1e-15 {
-            break;
-        }
+/// Adjusts p-values for their number by the method of Holm (1979): of all true hypotheses together, one is rejected
+/// with no more than the probability for which one alone would be. The order is kept.
+pub fn holm(chances: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..chances.len()).collect();
+    order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
+    let mut adjusted = vec![0.0; chances.len()];
+    let mut largest = 0.0f64;
+    for (rank, place) in order.into_iter().enumerate() {
+        let left = (chances.len() - rank) as f64;
+        // A larger p-value never becomes the smaller one.
+        largest = largest.max((chances[place] * left).min(1.0));
+        adjusted[place] = largest;
     }
-    found
-}
-
-/// Logarithm of the gamma function for x > 0: Stirling's series (5.11.1) above 12, and the recurrence (5.5.1) below.
-fn ln_gamma(x: f64) -> f64 {
-    // At 12 the four terms of the series are accurate to about 1e-13.
-    let steps = (12.0 - x).ceil().max(0.0) as u32;
-    let below: f64 = (0..steps).map(|n| (x + f64::from(n)).ln()).sum();
-    let z = x + f64::from(steps);
-    let series = 1.0 / (12.0 * z) - 1.0 / (360.0 * z.powi(3)) + 1.0 / (1260.0 * z.powi(5)) - 1.0 / (1680.0 * z.powi(7));
-    (z - 0.5) * z.ln() - z + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - below
+    adjusted
 }
 
 #[cfg(test)]
@@ -135,16 +131,6 @@ mod tests {
         }
         let of = |values: &[f64]| Interval::of(values).unwrap().chance();
         assert_eq!([of(&[1.0]), of(&[0.0, 0.0]), of(&[2.0, 2.0])], [None, Some(1.0), Some(0.0)]);
-    }
-
-    #[test]
-    fn interval_and_p_value_agree() {
-        for freedom in [1, 2, 4, 9, 29, 60, 999] {
-            let t = student_t(freedom);
-            let p = beta_share(freedom as f64 / (freedom as f64 + t * t), freedom as f64 / 2.0, 0.5);
-            // The handbook gives quantiles with three decimals.
-            assert!((p - 0.05).abs() < 5e-5, "{freedom}: {p}");
-        }
     }
 
     // Samples with the p-values of their tests.
@@ -166,11 +152,14 @@ mod tests {
 
     #[test]
     fn interval_matches_textbook_example() {
-        // Sample 1 to 5: mean 3, standard deviation sqrt(2.5), t(4) = 2.776.
-        let five = Interval::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        // Sample 1 to 5: mean 3, standard deviation sqrt(2.5), t(4) = 2.776 and 4.604.
+        let values = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let five = Interval::of(&values).unwrap();
         assert_eq!((five.count, five.mean), (5, 3.0));
         assert!((five.deviation.unwrap() - 2.5f64.sqrt()).abs() < 1e-12);
-        assert!((five.half.unwrap() - 1.9629).abs() < 1e-3, "{five:?}");
+        assert!((five.half.unwrap() - 1.9632).abs() < 1e-4, "{five:?}");
+        let wider = Interval::at(&values, ConfidenceLevel::P99).unwrap();
+        assert!((wider.half.unwrap() - 3.2556).abs() < 1e-4, "{wider:?}");
     }
 
     #[test]
@@ -183,12 +172,34 @@ mod tests {
     }
 
     #[test]
-    fn t_quantiles_continue_beyond_table() {
-        // Quantiles of the same handbook for 40, 60 and 100 degrees of freedom.
-        for (freedom, t) in [(40, 2.021), (60, 2.000), (100, 1.984)] {
-            assert!((student_t(freedom) - t).abs() < 6e-4, "{freedom}: {}", student_t(freedom));
+    fn interval_end_has_p_value_of_level() {
+        for level in ConfidenceLevel::ALL {
+            let interval = Interval::at(&[1.0, 4.0, 2.5, 3.0], level).unwrap();
+            let (low, high) = interval.ends().unwrap();
+            let chances = [low, high].map(|end| interval.chance_of(end).unwrap());
+            assert!(chances.iter().all(|p| (p - level.error()).abs() < 1e-10), "{level:?}: {chances:?}");
         }
-        assert!(student_t(30) > student_t(31) && student_t(1_000_000) - 1.95996 < 1e-4);
-        assert_eq!(student_t(0), f64::INFINITY);
+    }
+
+    #[test]
+    fn effect_size_matches_hand_computation() {
+        // -2 / sqrt(2.5), times the factor for 8 degrees of freedom, 0.90270.
+        let g = hedges_g(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
+        assert!((g - -1.1418394343377742).abs() < 1e-10, "{g}");
+        // Sides of different size, by the formula in Python.
+        let g = hedges_g(&[10.1, 9.8, 10.4, 10.0], &[9.1, 9.4, 8.9, 9.6, 9.0]).unwrap();
+        assert!((g - 2.8311183952601957).abs() < 1e-10, "{g}");
+        assert_eq!([hedges_g(&[1.0], &[1.0, 2.0]), hedges_g(&[1.0, 1.0], &[2.0, 2.0])], [None, None]);
+    }
+
+    #[test]
+    fn holm_matches_hand_computation() {
+        let near = |found: Vec<f64>, expected: &[f64]| {
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
+        };
+        // 0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 raised to the one before.
+        near(holm(&[0.01, 0.04, 0.03, 0.005]), &[0.03, 0.06, 0.06, 0.02]);
+        near(holm(&[0.9, 0.6]), &[1.0, 1.0]);
+        assert_eq!((holm(&[]), holm(&[0.04])), (vec![], vec![0.04]));
     }
 }

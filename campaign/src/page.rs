@@ -1,12 +1,13 @@
 //! Results as an HTML page, and as files in the campaign's folder.
 
+use crate::details::DetailTable;
 use crate::folder::CampaignFolder;
+use crate::judgement::ClaimVerdict;
+use crate::numbers::ConfidenceLevel;
 use crate::results::{Results, Spot};
-use crate::text::titled;
+use crate::text::{numbers_text, titled};
 use crate::types::Figure;
-use crate::verdict::ClaimVerdict;
 use anyhow::{Context, Result};
-use farlink_report::plot::Plot;
 use farlink_report::{escape, shell};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -70,16 +71,26 @@ impl Results<'_> {
             campaign.world.name()
         );
         self.claims(&mut out);
+        self.findings_section(&mut out);
         for figure in &campaign.figures {
             self.figure(&mut out, figure);
         }
+        let levels: Vec<&str> = ConfidenceLevel::ALL
+            .into_iter()
+            .filter(|level| campaign.figures.iter().any(|figure| figure.level == *level))
+            .map(ConfidenceLevel::word)
+            .collect();
         let _ = writeln!(
             out,
-            "<section><h2>How it was made</h2><p>Intervals are 95 % (Student's t over seeds). Mobility, traffic and losses \
+            "<section><h2>How it was made</h2><p>Intervals are {} (Student's t over seeds). Mobility, traffic and losses \
              follow from the seed alone, so runs of one seed differ in nothing but what is compared: differences are taken \
-             seed by seed.</p><p>A claim is a set of comparisons, each decided by such an interval. It is confirmed when all are \
-             decided in its favour, contradicted when one is decided against it, and undecidable otherwise.</p>\
+             seed by seed. Beside each stands Hedges' g: the difference in units of the standard deviation of runs.</p>\
+             <p>A claim is a set of comparisons, each decided by such an interval, with Holm's correction for their number: \
+             however many there are, all are right with the confidence of one interval. It is confirmed when all are \
+             decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs \
+             are drawn, and decide nothing.</p>\
              <pre>farlink campaign run {}{}</pre></section></main>",
+            levels.join(" or "),
             escape(&match campaign.folder.as_os_str().is_empty() {
                 true => ".".into(),
                 false => campaign.folder.display().to_string(),
@@ -120,6 +131,18 @@ impl Results<'_> {
         out.push_str("</tbody></table></div></section>\n");
     }
 
+    fn findings_section(&self, out: &mut String) {
+        let findings = self.findings();
+        if findings.is_empty() {
+            return;
+        }
+        out.push_str("<section><h2>Findings</h2><ul class=\"findings\">");
+        for (point, finding) in findings {
+            let _ = write!(out, "<li class=\"note\"><b>{}</b>: {}</li>", escape(&point), escape(&finding));
+        }
+        out.push_str("</ul></section>\n");
+    }
+
     fn figure(&self, out: &mut String, figure: &Figure) {
         let name = escape(&figure.name);
         let title =
@@ -127,13 +150,12 @@ impl Results<'_> {
         let _ = write!(out, "<section id=\"{name}\"><h2>{title}</h2>");
         let fixed = self.plan.campaign.point_text(&figure.fixed);
         let scenario = escape(&figure.scenario.display().to_string());
-        let _ = write!(out, "<p class=\"caption\">{}; {scenario}", escape(&titled(figure)));
+        let _ = write!(out, "<p class=\"caption\">{}, {}; {scenario}", escape(&titled(figure)), numbers_text(figure));
         let _ = if fixed.is_empty() { write!(out, "</p>") } else { write!(out, "; {}</p>", escape(&fixed)) };
         let plots = self.plots(figure);
         // One legend serves all facets, so it comes from the facet with most series.
-        if let Some((_, plot)) =
-            plots.iter().max_by_key(|(_, plot)| plot.series.len()).filter(|(_, p)| p.series.len() > 1)
-        {
+        let legend = plots.iter().max_by_key(|(_, plot)| plot.entries().len());
+        if let Some((_, plot)) = legend.filter(|(_, plot)| plot.entries().len() > 1 || !plot.note().is_empty()) {
             out.push_str(&plot.legend());
         }
         // Two facets fit side by side on a wide page.
@@ -148,6 +170,11 @@ impl Results<'_> {
             );
         }
         out.push_str("</div>");
+        let facets = self.kept(figure.facet);
+        let shows_table = plots.is_empty();
+        if shows_table {
+            facets.iter().for_each(|facet| self.details_table(out, figure, *facet));
+        }
         for claim in &figure.claims {
             let judgement = self.judge(figure, claim);
             let word = judgement.verdict.word();
@@ -155,37 +182,56 @@ impl Results<'_> {
                 out,
                 "<p>Claim: {}<br><span class=\"verdict {word}\">{word}</span>, {}.</p>",
                 escape(&claim.text),
-                escape(&judgement.text())
+                escape(&judgement.full_text())
             );
         }
         out.push_str("<details><summary>The same as a table</summary>");
-        for (place, facet) in self.kept(figure.facet).into_iter().enumerate() {
-            if let Some((name, plot)) = plots.get(place) {
-                self.table(out, figure, facet, name, plot);
+        for facet in facets {
+            self.table(out, figure, facet);
+            if !shows_table {
+                self.details_table(out, figure, facet);
             }
         }
         out.push_str("</details></section>\n");
     }
 
-    fn table(&self, out: &mut String, figure: &Figure, facet: Option<usize>, name: &str, plot: &Plot) {
-        let quantity = figure.metric.quantity;
+    fn details_table(&self, out: &mut String, figure: &Figure, facet: Option<usize>) {
+        let Some(DetailTable { head, rows }) = self.details(figure, facet) else { return };
+        let _ = write!(out, "<h3>{}</h3>", escape(self.label(figure.facet, facet)));
+        out.push_str("<div class=\"scroll\"><table><thead><tr>");
+        out.extend(head.iter().map(|cell| format!("<th>{}</th>", escape(cell))));
+        out.push_str("</tr></thead><tbody>");
+        for row in rows {
+            let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+            let _ = write!(out, "<tr>{cells}</tr>");
+        }
+        out.push_str("</tbody></table></div>");
+    }
+
+    fn table(&self, out: &mut String, figure: &Figure, facet: Option<usize>) {
+        let quantity = figure.measured.metric.quantity;
         let series = self.series(figure, facet);
-        let _ =
-            write!(out, "<div class=\"scroll\"><table><thead><tr><th>{} {}</th>", escape(name), escape(&plot.x_title));
-        for one in &plot.series {
-            let _ = write!(out, "<th>{}</th>", escape(&one.label));
+        let (name, x_title) = (self.label(figure.facet, facet), self.title(figure.x));
+        let _ = write!(out, "<div class=\"scroll\"><table><thead><tr><th>{} {}</th>", escape(name), escape(x_title));
+        for one in &series {
+            let label = match self.label(figure.series, *one) {
+                "" => figure.measured.metric.title,
+                label => label,
+            };
+            let _ = write!(out, "<th>{}</th>", escape(label));
         }
         out.push_str("</tr></thead><tbody>");
         for x in self.places(figure) {
-            let _ = write!(out, "<tr><td>{}</td>", escape(self.label(Some(figure.x), Some(x))));
+            let _ = write!(out, "<tr><td>{}</td>", escape(self.label(figure.x, x)));
             for one in &series {
                 let spot = Spot { x, series: *one, facet };
                 let mean = self.interval(figure, spot).map_or("-".into(), |found| found.estimate().text(quantity));
                 let less = self.difference(figure, spot).map_or(String::new(), |found| {
                     format!(
-                        "<br><span class=\"caption\">less {}: {}</span>",
+                        "<br><span class=\"caption\">less {}: {}{}</span>",
                         escape(self.label(figure.series, Some(figure.against))),
-                        escape(&found.estimate().text(quantity))
+                        escape(&found.interval.estimate().text(quantity)),
+                        found.effect_text()
                     )
                 });
                 let paper = self.paper(figure, spot).map_or(String::new(), |paper| {

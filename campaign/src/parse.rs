@@ -3,6 +3,7 @@
 use crate::keypath::KeyPath;
 use crate::keys::{self, REPETITIONS_MAX};
 use crate::metrics::METRICS;
+use crate::numbers::ConfidenceLevel;
 use crate::types::{Axis, AxisValue, Campaign, CellWorld, Set, Smoke};
 use farlink_base::ConfigError;
 use farlink_config::{Errors, Input, Reader, nearest};
@@ -59,7 +60,8 @@ fn read(
     let scenario = file(&top, "scenario", folder).unwrap_or_default();
     let axes = axes(&top, plain);
     let skips = skips(&top, &axes);
-    let figures = crate::parse_figure::figures(&top, &axes, &scenario, folder);
+    let level = top.choice("interval").map_or_else(ConfidenceLevel::default, |word| ConfidenceLevel::ALL[word]);
+    let figures = crate::parse_figure::figures(&top, &axes, &scenario, (folder, level));
     let known: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
     let smoke = smoke(&top, &axes, &known, plain);
     // Earlier mistakes may be the reason for the missing figures.

@@ -1,16 +1,16 @@
 //! Parsing of figures, their claims, and the values that papers give for them.
 
 use crate::keys;
-use crate::metrics::{METRICS, metric};
+use crate::numbers::ConfidenceLevel;
 use crate::parse::{axis, chosen, file, value};
-use crate::types::{Axis, Claim, ClaimPositions, ClaimRule, Figure, Paper};
+use crate::parse_measured::{check_shape, measured, parts, reference};
+use crate::types::{Axis, Claim, ClaimPositions, ClaimRule, Figure, FigureShape, Paper};
 use farlink_config::{Input, Reader};
-use farlink_report::plot::PlotShape;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Reads all `[[figure]]` tables.
-pub fn figures(top: &Reader<'_>, axes: &[Axis], scenario: &Path, folder: &Path) -> Vec<Figure> {
+pub fn figures(top: &Reader<'_>, axes: &[Axis], scenario: &Path, usual: (&Path, ConfidenceLevel)) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for (path, table) in top.tables("figure") {
         let reader = Reader::checked(top.errors, &keys::FIGURE, &path, table);
@@ -18,15 +18,25 @@ pub fn figures(top: &Reader<'_>, axes: &[Axis], scenario: &Path, folder: &Path) 
         if figures.iter().any(|figure| figure.name == name) {
             reader.fail("name", format!("a second figure called `{name}`"), "each needs its own name");
         }
-        figures.extend(one(&reader, name, axes, scenario, folder));
+        figures.extend(one(&reader, name, axes, scenario, usual));
     }
     figures
 }
 
-fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder: &Path) -> Option<Figure> {
-    let wanted = reader.choice("metric").map(|word| keys_metric(word));
+fn one(
+    reader: &Reader<'_>,
+    name: String,
+    axes: &[Axis],
+    scenario: &Path,
+    (folder, level): (&Path, ConfidenceLevel),
+) -> Option<Figure> {
+    let measured = measured(reader, None);
+    let shape = FigureShape::ALL[reader.choice("shape").unwrap_or(0)];
     let named = |key: &str| reader.text(key).and_then(|name| axis(reader, key, &name, axes));
     let (x, series, facet) = (named("x"), named("series"), named("facet"));
+    if !reader.given("x") && shape.has_positions() {
+        reader.fail("x", "missing", "name the axis that is drawn horizontally");
+    }
     for (one, other, key) in [(x, series, "series"), (x, facet, "facet"), (series, facet, "facet")] {
         if one.is_some() && one == other {
             reader.fail(
@@ -43,16 +53,22 @@ fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder
     both_set(reader, axes, &named);
     let other = if reader.given("scenario") { file(reader, "scenario", folder) } else { Some(scenario.to_path_buf()) };
     let against = against(reader, series, axes);
+    let measured = measured?;
+    check_shape(reader, shape, measured.metric);
+    let own_level = reader.given("interval").then(|| reader.choice("interval")).flatten();
     let mut figure = Figure {
         title: reader.text("title").unwrap_or_else(|| name.clone()),
         name,
-        metric: wanted??,
+        parts: parts(reader, shape, &measured),
+        reference: reference(reader, shape, &measured),
+        level: own_level.map_or(level, |word| ConfidenceLevel::ALL[word]),
+        measured,
         scenario: other?,
-        x: x?,
+        x: if shape.has_positions() { Some(x?) } else { x },
         series,
         facet,
         fixed,
-        shape: if reader.choice("shape") == Some(1) { PlotShape::Bars } else { PlotShape::Lines },
+        shape,
         against,
         claims: Vec::new(),
         paper: Vec::new(),
@@ -84,10 +100,6 @@ fn both_set(reader: &Reader<'_>, axes: &[Axis], named: &[usize]) {
             }
         }
     }
-}
-
-fn keys_metric(word: usize) -> Option<&'static crate::metrics::Metric> {
-    METRICS.get(word).and_then(|known| metric(known.name))
 }
 
 fn fixed(reader: &Reader<'_>, axes: &[Axis], drawn: &[Option<usize>]) -> Vec<(usize, usize)> {
@@ -160,14 +172,27 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
     let facets = labels(reader, "facet", figure.facet, axes).unwrap_or_else(|| all(figure.facet));
     let at = match reader.texts("at").as_deref() {
         None => ClaimPositions::Mean,
-        Some([star]) if star == "*" => ClaimPositions::Each(all(Some(figure.x))),
-        Some(_) => ClaimPositions::Each(labels(reader, "at", Some(figure.x), axes)?),
+        Some([star]) if star == "*" && figure.x.is_some() => ClaimPositions::Each(all(figure.x)),
+        Some(_) => ClaimPositions::Each(labels(reader, "at", figure.x, axes)?),
     };
+    let trend = matches!(rule, Some(ClaimRule::Rises | ClaimRule::Falls));
+    if trend && figure.x.is_none() {
+        reader.fail("rule", "it compares positions of `x`, and the figure has none", "choose another, or add `x`");
+    }
     // These rules already name the positions they compare.
-    if matches!(rule, Some(ClaimRule::Rises | ClaimRule::Falls)) && at != ClaimPositions::Mean {
+    if trend && at != ClaimPositions::Mean {
         reader.fail("at", "`rises` and `falls` are from the first place to the last", "take it out");
     }
-    Some(Claim { text: text?, rule: rule?, series, than, facets, at })
+    Some(Claim { text: text?, rule: rule?, series, than, facets, at, quantile: quantile(reader, figure) })
+}
+
+/// Reads a quantile, which only distributions have.
+fn quantile(reader: &Reader<'_>, figure: &Figure) -> f64 {
+    if reader.given("quantile") && !figure.measured.metric.is_sample() {
+        let what = format!("`{}` is no distribution", figure.measured.metric.name);
+        reader.fail("quantile", what, "take it out");
+    }
+    reader.share("quantile").unwrap_or(0.5)
 }
 
 fn rule(reader: &Reader<'_>, word: &str) -> Option<ClaimRule> {
@@ -218,5 +243,6 @@ fn paper(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Paper> {
     if series.is_none() && figure.series.is_some() {
         reader.fail("series", "missing", "say of which series the values are");
     }
-    Some(Paper { series: series.unwrap_or(0), facet, values: reader.custom("values", numbers)? })
+    let quantile = quantile(reader, figure);
+    Some(Paper { series: series.unwrap_or(0), facet, values: reader.custom("values", numbers)?, quantile })
 }

@@ -1,8 +1,9 @@
 //! Plans of campaigns: the points of all figures, each once, with their scenarios.
 
+use crate::measure::Measured;
 use crate::types::{Campaign, CellWorld, Figure, Set};
 use farlink_base::ConfigError;
-use farlink_config::Errors;
+use farlink_config::{Errors, nearest};
 use farlink_scenario::Scenario;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -91,6 +92,12 @@ impl CampaignPlan {
             return Err(errors.into_list());
         }
         let bases = bases(&campaign, points.keys().map(|(scenario, _)| scenario.as_path()))?;
+        for figure in &campaign.figures {
+            check_names(figure, &campaign.folder, &errors);
+        }
+        if !errors.is_empty() {
+            return Err(errors.into_list());
+        }
         let (mut configurations, mut places, mut names) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         for (point, place) in points {
             let sets = sets_of(&campaign, &point.1);
@@ -114,8 +121,8 @@ impl CampaignPlan {
         if errors.is_empty() { Ok(CampaignPlan { campaign, configurations, places }) } else { Err(errors.into_list()) }
     }
 
-    /// Index of the configuration at a point of a figure; `None` if the current size or `skip` leaves the point out.
-    pub fn at(&self, figure: &Figure, x: usize, series: Option<usize>, facet: Option<usize>) -> Option<usize> {
+    /// Index of the configuration at a point of a figure; `None` if this size leaves it out.
+    pub fn at(&self, figure: &Figure, x: Option<usize>, series: Option<usize>, facet: Option<usize>) -> Option<usize> {
         let point = (figure.scenario.clone(), self.campaign.values_at(figure, x, series, facet));
         self.places.get(&point).copied()
     }
@@ -148,9 +155,15 @@ impl CampaignPlan {
 
 impl Campaign {
     /// Axis values of a point of a figure.
-    fn values_at(&self, figure: &Figure, x: usize, series: Option<usize>, facet: Option<usize>) -> Vec<(usize, usize)> {
+    fn values_at(
+        &self,
+        figure: &Figure,
+        x: Option<usize>,
+        series: Option<usize>,
+        facet: Option<usize>,
+    ) -> Vec<(usize, usize)> {
         let mut values = figure.fixed.clone();
-        values.push((figure.x, x));
+        values.extend(figure.x.zip(x));
         values.extend(figure.series.zip(series));
         values.extend(figure.facet.zip(facet));
         // Figures that share a point must produce equal keys.
@@ -160,15 +173,15 @@ impl Campaign {
     /// Upper bound of the number of points of a figure.
     fn count(&self, figure: &Figure) -> usize {
         let of = |axis: Option<usize>| axis.map_or(1, |axis| self.axes[axis].kept().count());
-        of(Some(figure.x)).saturating_mul(of(figure.series)).saturating_mul(of(figure.facet))
+        of(figure.x).saturating_mul(of(figure.series)).saturating_mul(of(figure.facet))
     }
     fn points(&self, figure: &Figure) -> Vec<PointKey> {
         let of = |axis: Option<usize>| -> Vec<Option<usize>> {
             axis.map_or(vec![None], |axis| self.axes[axis].kept().map(Some).collect())
         };
-        let (series, facets) = (of(figure.series), of(figure.facet));
+        let (xs, series, facets) = (of(figure.x), of(figure.series), of(figure.facet));
         let mut points = Vec::new();
-        for x in self.axes[figure.x].kept() {
+        for x in xs {
             for series in &series {
                 for facet in &facets {
                     let values = self.values_at(figure, x, *series, *facet);
@@ -226,6 +239,28 @@ fn bases<'p>(
         hint: "name tables that one has, as in axes".into(),
     };
     Err(sets.into_iter().map(unused).collect())
+}
+
+/// Reports phases and nodes of a figure that its scenario lacks.
+fn check_names(figure: &Figure, folder: &Path, errors: &Errors<'_>) {
+    if figure.shown().all(Measured::is_whole) {
+        return;
+    }
+    // Mistakes of the scenario itself were reported before.
+    let Ok(scenario) = Scenario::load(&folder.join(&figure.scenario)) else { return };
+    let phases: Vec<&str> = scenario.phases.iter().map(|phase| phase.name.as_str()).collect();
+    let nodes: Vec<&str> = scenario.nodes.iter().map(|node| node.name.as_str()).collect();
+    for shown in figure.shown() {
+        for (kind, name, known) in [("phase", &shown.phase, &phases), ("node", &shown.node, &nodes)] {
+            if let Some(name) = name.as_deref().filter(|name| !known.contains(name)) {
+                let there = format!("there are: {}", known.join(", "));
+                let hint = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+                let hint = hint.unwrap_or(if known.is_empty() { format!("it has no {kind}s") } else { there });
+                let path = format!("figure[{}]", figure.name);
+                errors.at(&path, Some(figure.place), format!("the scenario has no {kind} `{name}`"), hint);
+            }
+        }
+    }
 }
 
 /// Reports the mistake of a point's scenario at the values that cause it on their own, each at its line; if none does,

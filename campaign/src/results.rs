@@ -1,15 +1,17 @@
 //! Results of all cells, by the points of figures.
 
 use crate::folder::CellRecord;
-use crate::numbers::Interval;
+use crate::measure::Measured;
+use crate::numbers::{ConfidenceLevel, Interval, hedges_g};
 use crate::plan::{CampaignPlan, PlanCell};
 use crate::types::Figure;
+use farlink_report::Quantity;
 use std::collections::BTreeMap;
 
 /// A point of a figure, by the indices of its axis values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Spot {
-    pub x: usize,
+    pub x: Option<usize>,
     pub series: Option<usize>,
     pub facet: Option<usize>,
 }
@@ -52,44 +54,54 @@ impl<'p> Results<'p> {
     pub(crate) fn has(&self, figure: &Figure, spot: Spot) -> bool {
         self.plan.at(figure, spot.x, spot.series, spot.facet).is_some()
     }
-    /// Metric of the figure at a point, by seed; seeds without a value are left out.
-    pub(crate) fn values(&self, figure: &Figure, spot: Spot) -> BTreeMap<u64, f64> {
-        let Some(configuration) = self.plan.at(figure, spot.x, spot.series, spot.facet) else { return BTreeMap::new() };
-        let of = |seed: u64| {
-            let record = self.records.get(&(configuration, seed))?;
-            record.metrics.get(figure.metric.name).copied().flatten().map(|value| (seed, value))
-        };
+    /// Records of the runs of a point, by seed.
+    pub(crate) fn runs(&self, figure: &Figure, spot: Spot) -> impl Iterator<Item = (u64, &CellRecord)> {
+        let configuration = self.plan.at(figure, spot.x, spot.series, spot.facet);
         // In order of seeds, so that sums are rounded equally in every process.
-        self.plan.campaign.seeds().into_iter().filter_map(of).collect()
+        let seeds = configuration.map(|_| self.plan.campaign.seeds()).unwrap_or_default();
+        seeds.into_iter().filter_map(move |seed| Some((seed, self.records.get(&(configuration?, seed))?)))
     }
-    /// Mean and interval of the metric over all seeds; `None` if no seed has a value.
+    /// Values at a point, by seed; of distributions, this quantile. Seeds without a value are left out.
+    pub(crate) fn values_of(
+        &self,
+        figure: &Figure,
+        spot: Spot,
+        measured: &Measured,
+        quantile: f64,
+    ) -> BTreeMap<u64, f64> {
+        self.runs(figure, spot).filter_map(|(seed, run)| Some((seed, run.numbers.value(measured, quantile)?))).collect()
+    }
+    /// Values of the figure at a point, by seed; of distributions, the median.
+    pub(crate) fn values(&self, figure: &Figure, spot: Spot) -> BTreeMap<u64, f64> {
+        self.values_of(figure, spot, &figure.measured, 0.5)
+    }
+    /// Mean and interval of the figure's metric over all seeds.
     pub(crate) fn interval(&self, figure: &Figure, spot: Spot) -> Option<Interval> {
-        Interval::of(&self.values(figure, spot).into_values().collect::<Vec<_>>())
+        Interval::at(&self.values(figure, spot).into_values().collect::<Vec<_>>(), figure.level)
     }
-    /// Paired difference from the figure's reference series; `None` for the reference itself, and if they share no
-    /// seed.
-    pub(crate) fn difference(&self, figure: &Figure, spot: Spot) -> Option<Interval> {
+    /// Paired difference from the figure's reference series; `None` for the reference itself.
+    pub(crate) fn difference(&self, figure: &Figure, spot: Spot) -> Option<Difference> {
         // The reference series at the same position and facet.
         let other = Spot { series: spot.series.map(|_| figure.against), ..spot };
         if spot.series.is_none_or(|series| series == figure.against) {
             return None;
         }
-        Interval::of(&differences(&self.values(figure, spot), &self.values(figure, other)))
+        Difference::of(&self.values(figure, spot), &self.values(figure, other), figure.level)
     }
     /// Values of an axis that this size keeps; a single `None` if there is no axis.
     pub(crate) fn kept(&self, axis: Option<usize>) -> Vec<Option<usize>> {
         axis.map_or(vec![None], |axis| self.plan.campaign.axes[axis].kept().map(Some).collect())
     }
-    /// Positions on the horizontal axis at which the figure has a point.
-    pub(crate) fn places(&self, figure: &Figure) -> Vec<usize> {
+    /// Positions on the horizontal axis at which the figure has a point; a single `None` if it has no such axis.
+    pub(crate) fn places(&self, figure: &Figure) -> Vec<Option<usize>> {
         let (series, facets) = (self.kept(figure.series), self.kept(figure.facet));
-        let has = |x: &usize| {
+        let has = |x: &Option<usize>| {
             let at = |series: &Option<usize>, facet: &Option<usize>| {
                 self.has(figure, Spot { x: *x, series: *series, facet: *facet })
             };
             series.iter().any(|series| facets.iter().any(|facet| at(series, facet)))
         };
-        self.kept(Some(figure.x)).into_iter().flatten().filter(has).collect()
+        self.kept(figure.x).into_iter().filter(has).collect()
     }
     pub(crate) fn label(&self, axis: Option<usize>, value: Option<usize>) -> &str {
         axis.zip(value).map_or("", |(axis, value)| self.plan.campaign.axes[axis].values[value].label.as_str())
@@ -99,7 +111,27 @@ impl<'p> Results<'p> {
     }
 }
 
-/// Differences `one` less `other`, for the seeds that both have.
-pub(crate) fn differences(one: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>) -> Vec<f64> {
-    one.iter().filter_map(|(seed, value)| Some(value - other.get(seed)?)).collect()
+/// Difference of two series, seed by seed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Difference {
+    /// Mean of the differences with its interval.
+    pub interval: Interval,
+    /// Hedges' g of the two series; `None` where runs do not vary.
+    pub effect: Option<f64>,
+}
+
+impl Difference {
+    /// Compares the seeds that both have; `None` if there is none.
+    pub fn of(one: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>, level: ConfidenceLevel) -> Option<Difference> {
+        let both: Vec<(f64, f64)> = one.iter().filter_map(|(seed, value)| Some((*value, *other.get(seed)?))).collect();
+        let differences: Vec<f64> = both.iter().map(|(one, other)| one - other).collect();
+        let (one, other): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
+        Some(Difference { interval: Interval::at(&differences, level)?, effect: hedges_g(&one, &other) })
+    }
+    /// Effect size in words, with a comma before; empty if there is none.
+    pub fn effect_text(&self) -> String {
+        // Equal series need no measure of their distance.
+        let effect = self.effect.filter(|_| self.interval.mean != 0.0);
+        effect.map_or(String::new(), |effect| format!(", g {}", Quantity::Ratio.text(effect)))
+    }
 }

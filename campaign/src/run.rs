@@ -1,7 +1,7 @@
 //! Execution of a plan's cells, several at once; cells that ended survive any interruption.
 
 use crate::folder::{CampaignFolder, CellRecord, DisturbedTry};
-use crate::metrics;
+use crate::measure::{self, CellNumbers};
 use crate::plan::{CampaignPlan, PlanCell};
 use crate::queue::CellQueue;
 use anyhow::Result;
@@ -192,18 +192,19 @@ fn one(
     let scenario = plan
         .scenario(cell)
         .map_err(|list| anyhow::anyhow!(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
-    let mut tries: Vec<DisturbedTry> = Vec::new();
+    let samples = plan.campaign.samples();
+    let (mut tries, mut numbers_before): (Vec<DisturbedTry>, _) = (Vec::new(), CellNumbers::default());
     loop {
         let begun = Instant::now();
         let ended = runner.run(&CellJob { plan, cell, folder: &running, stop: options.stop });
         // A repetition that fails takes nothing away from the run before it.
         if let Err(why) = &ended
-            && let Some(DisturbedTry { mut disturbances, metrics, wall_s }) = tries.pop()
+            && let Some(DisturbedTry { mut disturbances, wall_s, .. }) = tries.pop()
         {
             folder.take_back(&running, &name, tries.len() + 1)?;
             let why = format!("{why:#}");
             disturbances.push(format!("Machine: a repetition failed: {}.", why.lines().next().unwrap_or_default()));
-            let record = CellRecord::of(plan, cell, metrics, wall_s, options.version);
+            let record = CellRecord::of(plan, cell, numbers_before, wall_s, options.version);
             folder.end(&running, &CellRecord { disturbances, tries, ..record })?;
             return Ok(CellEnd::Done);
         }
@@ -212,15 +213,16 @@ fn one(
             folder.drop_cell(&running);
             return ended;
         }
-        let metrics = metrics::measure(&scenario, &running)?;
+        let numbers = measure::cell_numbers(&scenario, &running, &samples)?;
         let disturbances = RunReader::open(&running)?.manifest().validity.disturbances.clone();
         let wall_s = begun.elapsed().as_secs_f64();
         if !disturbances.is_empty() && tries.len() < REPEATED {
-            tries.push(DisturbedTry { disturbances, metrics, wall_s });
+            tries.push(DisturbedTry { disturbances, metrics: numbers.metrics.clone(), wall_s });
+            numbers_before = numbers;
             folder.set_aside(&running, &name, tries.len())?;
             continue;
         }
-        let record = CellRecord::of(plan, cell, metrics, wall_s, options.version);
+        let record = CellRecord::of(plan, cell, numbers, wall_s, options.version);
         folder.end(&running, &CellRecord { disturbances, tries, ..record })?;
         return Ok(CellEnd::Done);
     }

@@ -1,24 +1,28 @@
 //! Results as a text table, as checked in in `expected.txt`.
 
+use crate::details::{DetailTable, plain_interval};
 use crate::results::{Results, Spot};
-use crate::types::Figure;
-use farlink_report::Quantity;
-use farlink_report::plot::Estimate;
+use crate::types::{Figure, FigureShape};
 use std::fmt::Write;
 
-/// Formats an estimate without unit, because the title holds it.
-fn number(estimate: Estimate, quantity: Quantity) -> String {
-    estimate.text(if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio })
+/// Title of a figure's metric with its unit.
+pub(crate) fn titled(figure: &Figure) -> String {
+    let (title, unit) = (figure.measured.title(), figure.measured.metric.quantity.unit());
+    if unit.is_empty() { title } else { format!("{title} ({unit})") }
 }
 
-/// Title of a metric with its unit.
-pub(crate) fn titled(figure: &Figure) -> String {
-    let unit = figure.metric.quantity.unit();
-    if unit.is_empty() { figure.metric.title.to_string() } else { format!("{} ({unit})", figure.metric.title) }
+/// Numbers that a figure gives, in words.
+pub(crate) fn numbers_text(figure: &Figure) -> String {
+    let level = figure.level.word();
+    match figure.shape {
+        FigureShape::Ecdf => format!("quantiles of runs, and {level} interval of their medians"),
+        FigureShape::Table => format!("mean and {level} interval, standard deviation, quartiles"),
+        _ => format!("mean and {level} interval"),
+    }
 }
 
 impl Results<'_> {
-    /// Formats all figures with their claims: means with 95 % intervals, then paired differences.
+    /// Formats all figures with their claims: means with intervals, then paired differences with effect sizes.
     pub fn text(&self) -> String {
         let campaign = &self.plan.campaign;
         let (ended, all) = self.count();
@@ -32,70 +36,120 @@ impl Results<'_> {
             seeds.last().copied().unwrap_or_default()
         );
         for figure in &campaign.figures {
-            let _ = writeln!(out, "\n{}: {}\n  {}, mean and 95 % interval", figure.name, figure.title, titled(figure));
+            let _ =
+                writeln!(out, "\n{}: {}\n  {}, {}", figure.name, figure.title, titled(figure), numbers_text(figure));
             self.figure_text(&mut out, figure);
             for claim in &figure.claims {
                 let judgement = self.judge(figure, claim);
                 let _ = writeln!(out, "  {}: {}\n    {}", judgement.verdict.word(), claim.text, judgement.text());
             }
         }
+        let findings = self.findings();
+        if !findings.is_empty() {
+            let _ = writeln!(out, "\nfindings");
+        }
+        for (point, finding) in findings {
+            let _ = writeln!(out, "  {point}\n    {finding}");
+        }
         out
     }
 
+    /// Findings about the runs of each point: the point with the number of its runs, and the first finding.
+    pub(crate) fn findings(&self) -> Vec<(String, String)> {
+        let mut found: Vec<(usize, usize, String)> = Vec::new();
+        for (configuration, record) in self.records() {
+            let Some(finding) = record.numbers.findings.first() else { continue };
+            match found.last_mut().filter(|(known, ..)| *known == configuration) {
+                Some((_, count, _)) => *count += 1,
+                None => found.push((configuration, 1, finding.clone())),
+            }
+        }
+        let named = |(configuration, count, finding): (usize, usize, String)| {
+            let configuration = &self.plan.configurations[configuration];
+            let point = match self.plan.campaign.point_text(&configuration.values) {
+                point if point.is_empty() => configuration.scenario.display().to_string(),
+                point => point,
+            };
+            (format!("{point}: {count} of {} runs", self.plan.campaign.repetitions), finding)
+        };
+        found.into_iter().map(named).collect()
+    }
+
     fn figure_text(&self, out: &mut String, figure: &Figure) {
-        let quantity = figure.metric.quantity;
         for facet in self.kept(figure.facet) {
-            let series = self.series(figure, facet);
-            let mut lines = Vec::new();
-            let mut head = vec![self.title(Some(figure.x)).to_string()];
-            head.extend(series.iter().map(|one| self.label(figure.series, *one).to_string()));
-            // A figure without series has one column, titled with the metric.
-            if head.len() == 2 && head[1].is_empty() {
-                head[1] = figure.metric.title.to_string();
-            }
-            lines.push(head);
-            let against = self.label(figure.series, figure.series.map(|_| figure.against)).to_string();
-            for less in [false, true] {
-                // Without a second series there is nothing to compare.
-                if less && series.len() < 2 {
-                    continue;
-                }
-                for x in self.places(figure) {
-                    let what = self.label(Some(figure.x), Some(x));
-                    let mut line = vec![if less { format!("{what}, less {against}") } else { what.to_string() }];
-                    line.extend(series.iter().map(|one| {
-                        let spot = Spot { x, series: *one, facet };
-                        let found = if less { self.difference(figure, spot) } else { self.interval(figure, spot) };
-                        found.map_or("-".into(), |found| number(found.estimate(), quantity))
-                    }));
-                    lines.push(line);
-                }
-            }
             if figure.facet.is_some() {
                 let _ = writeln!(out, "  {} {}", self.title(figure.facet), self.label(figure.facet, facet));
             }
-            columns(out, &lines);
+            let means = self.means(figure, facet);
+            // Figures without positions have their numbers in the details.
+            if !means.rows.is_empty() {
+                columns(out, &means);
+            }
+            if let Some(details) = self.details(figure, facet) {
+                columns(out, &details);
+            }
         }
+    }
+
+    /// Table of means and differences of a facet by series and position.
+    fn means(&self, figure: &Figure, facet: Option<usize>) -> DetailTable {
+        let quantity = figure.measured.metric.quantity;
+        let series = self.series(figure, facet);
+        let mut head = vec![self.title(figure.x).to_string()];
+        head.extend(series.iter().map(|one| self.label(figure.series, *one).to_string()));
+        // A figure without series has one column, titled with the metric.
+        if head.len() == 2 && head[1].is_empty() {
+            head[1] = figure.measured.metric.title.to_string();
+        }
+        let against = self.label(figure.series, figure.series.map(|_| figure.against)).to_string();
+        let mean =
+            |spot: Spot| self.interval(figure, spot).map_or("-".into(), |found| plain_interval(&found, quantity));
+        let less = |spot: Spot| {
+            self.difference(figure, spot).map_or("-".into(), |found| {
+                format!("{}{}", plain_interval(&found.interval, quantity), found.effect_text())
+            })
+        };
+        let row = |label: String, x: Option<usize>, of: &dyn Fn(Spot) -> String| {
+            std::iter::once(label).chain(series.iter().map(|one| of(Spot { x, series: *one, facet }))).collect()
+        };
+        let mut rows = Vec::new();
+        if figure.shape.has_positions() {
+            rows.extend(self.places(figure).into_iter().map(|x| row(self.label(figure.x, x).into(), x, &mean)));
+        }
+        // Without a second series there is nothing to compare.
+        if series.len() > 1 {
+            for x in self.places(figure) {
+                let less_than = match figure.measured.metric.is_sample() {
+                    true => format!("median less {against}"),
+                    false => format!("less {against}"),
+                };
+                let label = match self.label(figure.x, x) {
+                    "" => less_than,
+                    place => format!("{place}, {less_than}"),
+                };
+                rows.push(row(label, x, &less));
+            }
+        }
+        DetailTable { head, rows }
     }
 
     /// Series that have a point in a facet.
     pub(crate) fn series(&self, figure: &Figure, facet: Option<usize>) -> Vec<Option<usize>> {
-        let xs = self.kept(Some(figure.x));
-        let drawn = |series: &Option<usize>| {
-            xs.iter().flatten().any(|x| self.has(figure, Spot { x: *x, series: *series, facet }))
-        };
+        let xs = self.kept(figure.x);
+        let drawn =
+            |series: &Option<usize>| xs.iter().any(|x| self.has(figure, Spot { x: *x, series: *series, facet }));
         self.kept(figure.series).into_iter().filter(drawn).collect()
     }
 }
 
-/// Writes lines in columns: the first aligned left, the others right.
-fn columns(out: &mut String, lines: &[Vec<String>]) {
-    let count = lines.iter().map(Vec::len).max().unwrap_or(0);
+/// Writes a table in columns: the first aligned left, the others right.
+fn columns(out: &mut String, table: &DetailTable) {
+    let lines = || std::iter::once(&table.head).chain(&table.rows);
     let width =
-        |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+        |column: usize| lines().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
     // Widths count characters, so that signs such as ± align.
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    for line in lines {
+    let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    for line in lines() {
         let mut text = String::from("   ");
         for (column, cell) in line.iter().enumerate() {
             let wide = widths[column];

@@ -1,8 +1,8 @@
 //! A campaign, as read from its file.
 
 use crate::keypath::KeyPath;
-use crate::metrics::Metric;
-use farlink_report::plot::PlotShape;
+use crate::measure::Measured;
+use crate::numbers::ConfidenceLevel;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -109,20 +109,26 @@ pub struct Figure {
     pub name: String,
     /// Title above the figure.
     pub title: String,
-    /// Metric of the vertical axis.
-    pub metric: &'static Metric,
+    /// Quantity of the vertical axis; in a distribution, of the horizontal one.
+    pub measured: Measured,
+    /// Quantities shown in place of it: parts of a stack, or groups of a table.
+    pub parts: Vec<FigurePart>,
+    /// Quantity drawn as a dashed line across all series.
+    pub reference: Option<Measured>,
+    /// Level of its intervals and claims.
+    pub level: ConfidenceLevel,
     /// Path of the scenario file, relative to the campaign's folder.
     pub scenario: PathBuf,
-    /// Index of the horizontal axis.
-    pub x: usize,
-    /// Index of the axis whose values are series; `None` for a single series.
+    /// Index of the horizontal axis; in distributions and tables, of an axis whose values are further curves or rows.
+    pub x: Option<usize>,
+    /// Index of the axis whose values are series.
     pub series: Option<usize>,
     /// Index of the axis whose values are separate plots; `None` for a single plot.
     pub facet: Option<usize>,
     /// Values fixed for other axes, as pairs of axis and value indices.
     pub fixed: Vec<(usize, usize)>,
-    /// Drawing style of the series.
-    pub shape: PlotShape,
+    /// Form in which it is drawn.
+    pub shape: FigureShape,
     /// Index of the reference series that others are compared with.
     pub against: usize,
     /// Claims about the figure.
@@ -131,6 +137,39 @@ pub struct Figure {
     pub paper: Vec<Paper>,
     /// Byte offset of the figure in the campaign file, for errors.
     pub place: usize,
+}
+
+/// Form in which a figure is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FigureShape {
+    /// Points joined by lines.
+    Lines,
+    /// Bars side by side.
+    Bars,
+    /// Distributions within runs.
+    Ecdf,
+    /// Bars of parts that add up.
+    Stack,
+    /// Mean, standard deviation and quartiles.
+    Table,
+}
+impl FigureShape {
+    /// Shapes in the order of [`crate::keys::SHAPES`].
+    pub const ALL: [FigureShape; 5] =
+        [FigureShape::Lines, FigureShape::Bars, FigureShape::Ecdf, FigureShape::Stack, FigureShape::Table];
+    /// Whether values stand along a horizontal axis.
+    pub const fn has_positions(self) -> bool {
+        matches!(self, FigureShape::Lines | FigureShape::Bars | FigureShape::Stack)
+    }
+}
+
+/// A part of a stack, or a group of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FigurePart {
+    /// Name in the legend or the table.
+    pub label: String,
+    /// Quantity that it shows.
+    pub measured: Measured,
 }
 
 /// Condition under which a claim holds.
@@ -174,6 +213,8 @@ pub struct Claim {
     pub facets: Vec<usize>,
     /// Positions on the horizontal axis.
     pub at: ClaimPositions,
+    /// Quantile of distributions that it is about, 0 to 1.
+    pub quantile: f64,
 }
 
 /// Values that a paper gives, by position on the horizontal axis.
@@ -185,6 +226,8 @@ pub struct Paper {
     pub facet: Option<usize>,
     /// Values, one for each position from the left.
     pub values: Vec<f64>,
+    /// Quantile of distributions that the values are, 0 to 1.
+    pub quantile: f64,
 }
 
 /// Definition of the small size, for tests and first looks.
@@ -200,7 +243,24 @@ pub struct Smoke {
     pub figures: Vec<String>,
 }
 
+impl Figure {
+    /// Everything that it shows.
+    pub fn shown(&self) -> impl Iterator<Item = &Measured> {
+        std::iter::once(&self.measured).chain(self.parts.iter().map(|part| &part.measured)).chain(&self.reference)
+    }
+}
+
 impl Campaign {
+    /// Distributions that its figures show, which cells keep.
+    pub fn samples(&self) -> Vec<Measured> {
+        let mut samples: Vec<Measured> = Vec::new();
+        for shown in self.figures.iter().flat_map(Figure::shown).filter(|shown| shown.metric.is_sample()) {
+            if !samples.contains(shown) {
+                samples.push(shown.clone());
+            }
+        }
+        samples
+    }
     /// Reduces the campaign to its small size; without `[smoke]`, to at most two repetitions.
     pub fn smaller(mut self) -> Campaign {
         self.small = true;

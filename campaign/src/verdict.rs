@@ -1,132 +1,197 @@
 //! The rule that judges claims.
 //!
 //! A claim is a set of comparisons, each of paired differences between runs with the same seed (for `between`, of
-//! values). A comparison is decided by the 95 % interval of the mean (Student's t): in favour if the whole interval is
-//! on the claim's side, against if it is wholly on the other side, and open if it covers both or if there are fewer
-//! than two seeds. The claim is **confirmed** if all its comparisons are in favour, **contradicted** if one is against,
-//! and **undecidable** otherwise. By chance one interval in twenty misses a true difference of zero. A claim of many
-//! comparisons is therefore harder to confirm than one of few, and the counts are part of the verdict.
+//! values). A comparison is tested by Student's t, and its p-value adjusted for the number of comparisons of the claim
+//! (Holm). At a p-value of at most 5 % (1 % in a figure with intervals of 99 %) it is decided: in favour if the mean is
+//! on the claim's side, against if it is on the other. Otherwise, or with fewer than two seeds, it is open. The claim is
+//! **confirmed** if all its comparisons are in favour, **contradicted** if one is against, and **undecidable**
+//! otherwise. Disturbed runs decide nothing.
 
-use crate::numbers::Interval;
-use crate::results::{Results, Spot, differences};
+use crate::judgement::{ClaimCounts, Judgement};
+use crate::numbers::{Interval, holm};
+use crate::results::{Difference, Results, Spot};
 use crate::types::{Claim, ClaimPositions, ClaimRule, Figure};
 use farlink_report::Quantity;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Verdict on a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClaimVerdict {
-    /// All comparisons are in favour.
-    Confirmed,
-    /// At least one comparison is against.
-    Contradicted,
-    /// Some comparisons are open, and none is against.
-    Undecidable,
+/// Range in which the mean of a comparison must lie.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct WantedRange {
+    least: f64,
+    most: f64,
+    /// Whether the ends belong to it.
+    closed: bool,
 }
-impl ClaimVerdict {
-    /// Word used in texts and tables.
-    pub const fn word(self) -> &'static str {
-        match self {
-            ClaimVerdict::Confirmed => "confirmed",
-            ClaimVerdict::Contradicted => "contradicted",
-            ClaimVerdict::Undecidable => "undecidable",
+
+impl WantedRange {
+    const ABOVE: WantedRange = WantedRange { least: 0.0, most: f64::INFINITY, closed: false };
+    const BELOW: WantedRange = WantedRange { least: f64::NEG_INFINITY, most: 0.0, closed: false };
+
+    fn holds(self, mean: f64) -> bool {
+        match self.closed {
+            true => (self.least..=self.most).contains(&mean),
+            false => self.least < mean && mean < self.most,
         }
+    }
+
+    /// Two-sided p-value of the decision whether the mean lies in the range; `None` with fewer than two values.
+    fn chance(self, interval: &Interval) -> Option<f64> {
+        let inside = self.holds(interval.mean);
+        // Equal values leave no doubt, even on an end that belongs to the range.
+        if inside && interval.deviation? == 0.0 {
+            return Some(0.0);
+        }
+        // Inside, both ends must be excluded; outside, the one that was passed.
+        let ends = match (inside, interval.mean <= self.least) {
+            (true, _) => [self.least, self.most],
+            (false, true) => [self.least; 2],
+            (false, false) => [self.most; 2],
+        };
+        let mut chances = ends.into_iter().filter(|end| end.is_finite()).map(|end| interval.chance_of(end));
+        chances.try_fold(0.0, |most: f64, p| Some(most.max(p?)))
     }
 }
 
-/// A verdict with its reasons.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Judgement {
-    /// Verdict that follows from the counts.
-    pub verdict: ClaimVerdict,
-    /// Number of comparisons in favour.
-    pub favour: usize,
-    /// Number of comparisons against.
-    pub against: usize,
-    /// Number of open comparisons.
-    pub open: usize,
-    /// The first comparison against, or else the first open one, in words.
-    pub worst: String,
-}
-
-impl Judgement {
-    /// Describes the counts and the worst comparison.
-    pub fn text(&self) -> String {
-        let all = self.favour + self.against + self.open;
-        if all == 0 {
-            return "none of its points is in this size".into();
-        }
-        let worst = if self.worst.is_empty() { String::new() } else { format!(": {}", self.worst) };
-        match self.verdict {
-            ClaimVerdict::Confirmed => format!("{} of {all} in favour", self.favour),
-            _ => format!("{} of {all} in favour, {} against, {} open{worst}", self.favour, self.against, self.open),
-        }
-    }
+/// One comparison of a claim, before its decision.
+struct ClaimComparison {
+    wanted: WantedRange,
+    /// Mean with its interval and effect size; `None` without runs.
+    difference: Option<Difference>,
+    /// Place and series, in words.
+    what: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum IntervalSide {
+enum ComparisonSide {
     Favour,
     Against,
     Open,
 }
 
-/// Position of an interval relative to the range that the claim requires.
-fn side(interval: Option<Interval>, wanted: (f64, f64)) -> IntervalSide {
-    let Some((low, high)) = interval.and_then(|interval| interval.ends()) else { return IntervalSide::Open };
-    // `above` is strict: an interval that touches zero is not above it.
-    let (inside, outside) = if wanted == (0.0, f64::INFINITY) {
-        (low > 0.0, high < 0.0)
-    } else {
-        (wanted.0 <= low && high <= wanted.1, high < wanted.0 || wanted.1 < low)
-    };
-    match (inside, outside) {
-        (true, _) => IntervalSide::Favour,
-        (_, true) => IntervalSide::Against,
-        _ => IntervalSide::Open,
+impl ClaimComparison {
+    fn chance(&self) -> Option<f64> {
+        self.wanted.chance(&self.difference?.interval)
+    }
+    /// Decision at this p-value.
+    fn side(&self, chance: Option<f64>, error: f64) -> ComparisonSide {
+        match (self.difference, chance) {
+            (Some(found), Some(chance)) if chance <= error => match self.wanted.holds(found.interval.mean) {
+                true => ComparisonSide::Favour,
+                false => ComparisonSide::Against,
+            },
+            _ => ComparisonSide::Open,
+        }
+    }
+    /// The comparison in words, with its adjusted p-value where there are several.
+    fn text(&self, figure: &Figure, adjusted: Option<f64>) -> String {
+        let Some(found) = self.difference else { return format!("{} no runs", self.what) };
+        let plain = |value: f64| Quantity::Ratio.text(value);
+        let chance = self.chance().map_or(String::new(), |p| match adjusted {
+            Some(adjusted) => format!(", p {} ({} corrected)", plain(p), plain(adjusted)),
+            None => format!(", p {}", plain(p)),
+        });
+        let number = found.interval.estimate().text(plain_quantity(figure.measured.metric.quantity));
+        format!("{} {number}{}{chance}", self.what, found.effect_text())
     }
 }
 
 impl Results<'_> {
     /// Judges a claim about a figure.
     pub fn judge(&self, figure: &Figure, claim: &Claim) -> Judgement {
-        let mut counts = [0, 0, 0];
-        let mut worst: Option<(IntervalSide, String)> = None;
-        for (side, text) in self.comparisons(figure, claim) {
-            counts[side as usize] += 1;
-            // Comparisons in favour need no explanation.
-            let graver = match (&worst, side) {
-                // Only an open comparison can be replaced, and only by one that is against.
-                (_, IntervalSide::Favour) => false,
-                (None, _) => true,
-                (Some((known, _)), side) => *known == IntervalSide::Open && side == IntervalSide::Against,
-            };
-            if graver {
-                worst = Some((side, text));
-            }
-        }
-        let [favour, against, open] = counts;
-        let verdict = match (favour, against, open) {
-            (_, 1.., _) => ClaimVerdict::Contradicted,
-            (1.., 0, 0) => ClaimVerdict::Confirmed,
-            _ => ClaimVerdict::Undecidable,
+        let comparisons = self.comparisons(figure, claim);
+        let (error, chances) = (figure.level.error(), comparisons.iter().map(ClaimComparison::chance));
+        let known: Vec<f64> = chances.clone().flatten().collect();
+        let mut adjusted = holm(&known).into_iter();
+        let adjusted: Vec<Option<f64>> = chances.clone().map(|p| p.and_then(|_| adjusted.next())).collect();
+        let count = |chances: &mut dyn Iterator<Item = Option<f64>>| {
+            let mut counts = [0, 0, 0];
+            comparisons.iter().zip(chances).for_each(|(one, p)| counts[one.side(p, error) as usize] += 1);
+            let [favour, against, open] = counts;
+            ClaimCounts { favour, against, open }
         };
-        Judgement { verdict, favour, against, open, worst: worst.map(|(_, text)| text).unwrap_or_default() }
+        let counts = count(&mut adjusted.iter().copied());
+        let uncorrected = count(&mut chances.clone());
+        let wanted = if counts.against > 0 { ComparisonSide::Against } else { ComparisonSide::Open };
+        let worst = comparisons.iter().zip(&adjusted).find(|(one, p)| one.side(**p, error) == wanted);
+        let several = known.len() > 1;
+        let worst = worst.map_or(String::new(), |(one, p)| one.text(figure, p.filter(|_| several)));
+        let mut reasons = Vec::new();
+        let few = chances.filter(Option::is_none).count();
+        if few > 0 {
+            reasons.push(format!("{few} of {} comparisons have fewer than two runs", comparisons.len()));
+        }
+        reasons.extend(self.lacks(figure, claim));
+        Judgement { verdict: counts.verdict(), counts, uncorrected, worst, reasons }
     }
 
-    fn comparisons(&self, figure: &Figure, claim: &Claim) -> Vec<(IntervalSide, String)> {
+    /// Runs that a claim lacks, in words: disturbed, missing, and without a value.
+    fn lacks(&self, figure: &Figure, claim: &Claim) -> Vec<String> {
+        let mut series = claim.series.clone();
+        series.extend(claim.than.iter().filter(|_| figure.series.is_some()));
+        let (mut all, mut missing, mut absent) = (0, 0, 0);
+        let mut disturbed: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut points = BTreeSet::new();
+        for spot in self.spots(figure, claim, &series) {
+            // Figures may show one point at several places.
+            if !points.insert(self.plan.at(figure, spot.x, spot.series, spot.facet)) {
+                continue;
+            }
+            let seeds = self.plan.campaign.repetitions as usize;
+            let runs: Vec<_> = self.runs(figure, spot).collect();
+            (all, missing) = (all + seeds, missing + seeds - runs.len());
+            for (_, run) in runs {
+                match run.disturbances.first() {
+                    Some(why) => drop(disturbed.insert(&run.cell, why)),
+                    None => absent += usize::from(run.numbers.value(&figure.measured, claim.quantile).is_none()),
+                }
+            }
+        }
+        let mut reasons = Vec::new();
+        if let Some(why) = disturbed.values().next() {
+            let why = why.trim_end_matches('.');
+            reasons.push(format!("{} of {all} runs are left out as disturbed, such as by: {why}", disturbed.len()));
+        }
+        if missing > 0 {
+            reasons.push(format!("{missing} of {all} runs are missing"));
+        }
+        if absent > 0 {
+            reasons.push(format!("{absent} of {all} runs have no value"));
+        }
+        reasons
+    }
+
+    /// Points of these series that a claim is about.
+    fn spots(&self, figure: &Figure, claim: &Claim, series: &[usize]) -> Vec<Spot> {
+        let mut spots = Vec::new();
+        for facet in self.kept(figure.facet).into_iter().filter(|facet| claim.facets.contains(&facet.unwrap_or(0))) {
+            for series in self.kept(figure.series).into_iter().filter(|one| series.contains(&one.unwrap_or(0))) {
+                for x in self.places(figure) {
+                    let wanted = match &claim.at {
+                        ClaimPositions::Mean => true,
+                        ClaimPositions::Each(each) => x.is_some_and(|x| each.contains(&x)),
+                    };
+                    let spot = Spot { x, series, facet };
+                    spots.extend(Some(spot).filter(|spot| wanted && self.has(figure, *spot)));
+                }
+            }
+        }
+        spots
+    }
+
+    fn comparisons(&self, figure: &Figure, claim: &Claim) -> Vec<ClaimComparison> {
         let xs = self.places(figure);
-        let places: Vec<Vec<usize>> = match (&claim.at, claim.rule) {
+        let places: Vec<Vec<Option<usize>>> = match (&claim.at, claim.rule) {
             (_, ClaimRule::Rises | ClaimRule::Falls) => vec![Vec::new()],
             (ClaimPositions::Mean, _) => vec![xs.clone()],
-            (ClaimPositions::Each(each), _) => xs.iter().filter(|x| each.contains(x)).map(|x| vec![*x]).collect(),
+            (ClaimPositions::Each(each), _) => {
+                xs.iter().filter(|x| x.is_some_and(|x| each.contains(&x))).map(|x| vec![*x]).collect()
+            }
         };
         let mut found = Vec::new();
         for facet in self.kept(figure.facet).into_iter().filter(|facet| claim.facets.contains(&facet.unwrap_or(0))) {
             for series in self.kept(figure.series).into_iter().filter(|one| claim.series.contains(&one.unwrap_or(0))) {
                 for place in &places {
-                    let at = |series: Option<usize>| SeriesSpan { series, facet, xs: place };
-                    found.extend(self.compare(figure, claim, at(series), &xs));
+                    found.extend(self.compare(figure, claim, SeriesSpan { series, facet, xs: place }, &xs));
                 }
             }
         }
@@ -139,9 +204,15 @@ impl Results<'_> {
         figure: &Figure,
         claim: &Claim,
         here: SeriesSpan<'_>,
-        xs: &[usize],
-    ) -> Vec<(IntervalSide, String)> {
-        let text = |what: &str, interval: Option<Interval>| self.told(figure, here, what, interval);
+        xs: &[Option<usize>],
+    ) -> Vec<ClaimComparison> {
+        let level = figure.level;
+        let at = |span: SeriesSpan<'_>| self.at(figure, claim, span);
+        let comparison = |what: &str, difference: Option<Difference>, wanted| ClaimComparison {
+            wanted,
+            difference,
+            what: self.told(figure, claim, here, what),
+        };
         match claim.rule {
             ClaimRule::Above | ClaimRule::Below | ClaimRule::Similar(_) => {
                 let than = self
@@ -149,82 +220,80 @@ impl Results<'_> {
                     .into_iter()
                     .filter(|one| *one != here.series && one.is_some_and(|one| claim.than.contains(&one)));
                 let one = |than: Option<usize>| {
-                    let (mine, theirs) =
-                        (self.at(figure, here)?, self.at(figure, SeriesSpan { series: than, ..here })?);
-                    let difference = Interval::of(&differences(&mine, &theirs));
+                    let (mine, theirs) = (at(here)?, at(SeriesSpan { series: than, ..here })?);
                     let wanted = match claim.rule {
-                        ClaimRule::Below => (f64::NEG_INFINITY, 0.0),
+                        ClaimRule::Below => WantedRange::BELOW,
                         ClaimRule::Similar(margin) => {
-                            let around = Interval::of(&theirs.into_values().collect::<Vec<_>>());
+                            let around = Interval::of(&theirs.values().copied().collect::<Vec<_>>());
                             // The margin is relative to the reference series' mean.
                             let room = around.map_or(0.0, |around| around.mean.abs() * margin);
-                            (-room, room)
+                            WantedRange { least: -room, most: room, closed: true }
                         }
-                        _ => (0.0, f64::INFINITY),
+                        _ => WantedRange::ABOVE,
                     };
-                    let lies = match claim.rule {
-                        // `side` is strict only for `above`, so `below` tests the negated difference.
-                        ClaimRule::Below => side(difference.map(negative), (0.0, f64::INFINITY)),
-                        _ => side(difference, wanted),
-                    };
-                    Some((lies, text(&format!("less {}", self.label(figure.series, than)), difference)))
+                    let less = format!("less {}", self.label(figure.series, than));
+                    Some(comparison(&less, Difference::of(&mine, &theirs, level), wanted))
                 };
                 than.filter_map(one).collect()
             }
             ClaimRule::Rises | ClaimRule::Falls => {
                 let (Some(first), Some(last)) = (xs.first(), xs.last()) else { return Vec::new() };
-                let of = |x: &usize| self.at(figure, SeriesSpan { xs: std::slice::from_ref(x), ..here });
+                let of = |x: &Option<usize>| at(SeriesSpan { xs: std::slice::from_ref(x), ..here });
                 let (Some(before), Some(after)) = (of(first), of(last)) else { return Vec::new() };
                 // A single position has no trend.
                 if first == last {
                     return Vec::new();
                 }
-                let difference = Interval::of(&differences(&after, &before));
-                let towards = if claim.rule == ClaimRule::Falls { difference.map(negative) } else { difference };
-                vec![(side(towards, (0.0, f64::INFINITY)), text("last less first", difference))]
+                let falls = claim.rule == ClaimRule::Falls;
+                let wanted = if falls { WantedRange::BELOW } else { WantedRange::ABOVE };
+                vec![comparison("last less first", Difference::of(&after, &before, level), wanted)]
             }
             ClaimRule::Between(least, most) => {
-                let Some(values) = self.at(figure, here) else { return Vec::new() };
-                let mean = Interval::of(&values.into_values().collect::<Vec<_>>());
-                vec![(side(mean, (least, most)), text("", mean))]
+                let Some(values) = at(here) else { return Vec::new() };
+                let interval = Interval::at(&values.into_values().collect::<Vec<_>>(), level);
+                let wanted = WantedRange { least, most, closed: true };
+                let difference = interval.map(|interval| Difference { interval, effect: None });
+                vec![comparison("", difference, wanted)]
             }
         }
     }
 
-    /// Metric by seed, as the mean over these positions of the horizontal axis; `None` if the current size contains
-    /// none of them.
-    fn at(&self, figure: &Figure, place: SeriesSpan<'_>) -> Option<BTreeMap<u64, f64>> {
+    /// Metric of undisturbed runs by seed, as the mean over these positions of the horizontal axis; `None` if this size
+    /// contains none of them.
+    fn at(&self, figure: &Figure, claim: &Claim, place: SeriesSpan<'_>) -> Option<BTreeMap<u64, f64>> {
         let spots: Vec<Spot> =
             place.xs.iter().map(|x| Spot { x: *x, series: place.series, facet: place.facet }).collect();
         // Positions left out by this size or by `skip` do not count.
         let spots: Vec<Spot> = spots.into_iter().filter(|spot| self.has(figure, *spot)).collect();
+        let values = |spot: &Spot| -> BTreeMap<u64, f64> {
+            let runs = self.runs(figure, *spot).filter(|(_, run)| run.disturbances.is_empty());
+            runs.filter_map(|(seed, run)| Some((seed, run.numbers.value(&figure.measured, claim.quantile)?))).collect()
+        };
         let (first, others) = spots.split_first()?;
-        let mut sums = self.values(figure, *first);
+        let mut sums = values(first);
         for spot in others {
-            let values = self.values(figure, *spot);
+            let values = values(spot);
             // A mean needs a value of the seed at every position.
             sums = sums.into_iter().filter_map(|(seed, sum)| Some((seed, sum + values.get(&seed)?))).collect();
         }
         Some(sums.into_iter().map(|(seed, sum)| (seed, sum / spots.len() as f64)).collect())
     }
 
-    fn told(&self, figure: &Figure, here: SeriesSpan<'_>, what: &str, interval: Option<Interval>) -> String {
-        let place = if let [x] = here.xs { self.label(Some(figure.x), Some(*x)) } else { "" };
-        let words = [self.label(figure.facet, here.facet), place, self.label(figure.series, here.series), what];
-        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        let number =
-            interval.map_or("no runs".to_string(), |interval| interval.estimate().text(plain(figure.metric.quantity)));
-        format!("{} {number}", words.join(" "))
+    fn told(&self, figure: &Figure, claim: &Claim, here: SeriesSpan<'_>, what: &str) -> String {
+        let place = if let [x] = here.xs { self.label(figure.x, *x) } else { "" };
+        let quantile = match figure.measured.metric.is_sample() {
+            true => format!("{} quantile", Quantity::Share.text(claim.quantile)),
+            false => String::new(),
+        };
+        let words =
+            [self.label(figure.facet, here.facet), place, self.label(figure.series, here.series), &quantile, what];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 
 /// Quantity without unit: differences are written as plain numbers in the metric's unit.
-fn plain(quantity: Quantity) -> Quantity {
+fn plain_quantity(quantity: Quantity) -> Quantity {
     if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }
-}
-
-fn negative(interval: Interval) -> Interval {
-    Interval { mean: -interval.mean, ..interval }
 }
 
 /// A series in a facet, and the positions over which it is averaged.
@@ -232,46 +301,59 @@ fn negative(interval: Interval) -> Interval {
 struct SeriesSpan<'x> {
     series: Option<usize>,
     facet: Option<usize>,
-    xs: &'x [usize],
+    xs: &'x [Option<usize>],
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(values: &[f64], wanted: (f64, f64)) -> IntervalSide {
-        side(Interval::of(values), wanted)
+    fn side(values: &[f64], wanted: WantedRange) -> &'static str {
+        let difference = Interval::of(values).map(|interval| Difference { interval, effect: None });
+        let comparison = ClaimComparison { wanted, difference, what: String::new() };
+        match comparison.side(comparison.chance(), 0.05) {
+            ComparisonSide::Favour => "favour",
+            ComparisonSide::Against => "against",
+            ComparisonSide::Open => "open",
+        }
     }
 
     #[test]
     fn interval_across_zero_decides_nothing() {
-        let above = (0.0, f64::INFINITY);
-        let named = [IntervalSide::Favour, IntervalSide::Against, IntervalSide::Open].map(|side| side as u8);
-        let found = [
-            of(&[1.0, 1.1, 0.9], above),
-            of(&[-1.0, -1.1, -0.9], above),
-            of(&[1.0, -1.0, 0.5], above),
-            // A single seed has no interval, and equal seeds have an interval of zero width at zero.
-            of(&[1.0], above),
-            of(&[0.0, 0.0, 0.0], above),
-            side(None, above),
-        ];
-        let expected = [named[0], named[1], named[2], named[2], named[2], named[2]];
-        assert_eq!(found.map(|side| side as u8), expected, "one value, or no difference at all, decides nothing");
-        let within = (-0.1, 0.1);
-        assert!(of(&[0.0, 0.0, 0.01], within) == IntervalSide::Favour, "alike");
-        assert!(of(&[0.5, 0.51], within) == IntervalSide::Against);
-        assert!(of(&[0.1, 0.2], within) == IntervalSide::Open);
+        let (above, below) = (WantedRange::ABOVE, WantedRange::BELOW);
+        assert_eq!([side(&[1.0, 1.1, 0.9], above), side(&[-1.0, -1.1, -0.9], above)], ["favour", "against"]);
+        assert_eq!([side(&[1.0, 1.1, 0.9], below), side(&[-1.0, -1.1, -0.9], below)], ["against", "favour"]);
+        assert_eq!(side(&[1.0, -1.0, 0.5], above), "open");
+        assert_eq!([side(&[1.0], above), side(&[], above)], ["open"; 2], "no interval");
+        assert_eq!(side(&[0.0, 0.0, 0.0], above), "open", "no difference at all");
+        assert_eq!(side(&[0.1, 0.1], above), "favour", "no doubt at all");
     }
 
     #[test]
-    fn verdict_text_has_counts() {
-        let judged = |verdict, favour, against, open, worst: &str| {
-            Judgement { verdict, favour, against, open, worst: worst.into() }.text()
-        };
-        assert_eq!(judged(ClaimVerdict::Confirmed, 3, 0, 0, ""), "3 of 3 in favour");
-        let told = judged(ClaimVerdict::Contradicted, 1, 1, 2, "city CCC less none -0.1 ± 0.01");
-        assert_eq!(told, "1 of 4 in favour, 1 against, 2 open: city CCC less none -0.1 ± 0.01");
-        assert_eq!(judged(ClaimVerdict::Undecidable, 0, 0, 0, ""), "none of its points is in this size");
+    fn range_needs_both_ends_excluded() {
+        let within = |least, most| WantedRange { least, most, closed: true };
+        let near = within(-0.1, 0.1);
+        assert_eq!([side(&[0.0, 0.0, 0.01], near), side(&[0.5, 0.51], near)], ["favour", "against"]);
+        assert_eq!([side(&[-0.5, -0.51], near), side(&[0.1, 0.2], near)], ["against", "open"]);
+        assert_eq!(side(&[-0.09, 0.09, 0.0], near), "open", "inside, but too wide");
+        assert_eq!(side(&[0.0, 0.0], within(0.0, 0.4)), "favour", "the end belongs to it");
+        assert_eq!(side(&[0.5, 0.5], within(0.0, 0.4)), "against");
+    }
+
+    #[test]
+    fn p_value_agrees_with_interval() {
+        // The decision of the interval: wholly on one side of zero.
+        for shift in [-0.3, -0.1, 0.0, 0.1, 0.2, 0.35] {
+            let values: Vec<f64> = [0.1, -0.2, 0.15, -0.05].iter().map(|value| value + shift).collect();
+            let (low, high) = Interval::of(&values).unwrap().ends().unwrap();
+            let expected = if low > 0.0 {
+                "favour"
+            } else if high < 0.0 {
+                "against"
+            } else {
+                "open"
+            };
+            assert_eq!(side(&values, WantedRange::ABOVE), expected, "{shift}");
+        }
     }
 }

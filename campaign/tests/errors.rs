@@ -59,6 +59,77 @@ fn campaign_errors_name_line_and_hint() {
 }
 
 #[test]
+fn shape_errors_name_line_and_hint() {
+    let part = |label: &str, metric: &str| format!("[[figure.part]]\nlabel = \"{label}\"\nmetric = \"{metric}\"\n");
+    let (created, delivered) = (part("a", "created"), part("b", "delivered"));
+    for (keys, line, says, hint) in [
+        ("metric = \"delivered\"\n", 30, "x: missing", "drawn horizontally"),
+        ("metric = \"rtt_s\"\nx = \"delay\"\n", 32, "`rtt_s` is a distribution", "shape = \"ecdf\""),
+        ("metric = \"created\"\nshape = \"ecdf\"\n", 32, "no distribution", "such as `rtt_s`"),
+        (
+            "metric = \"relayed\"\nx = \"delay\"\nphase = \"load\"\n",
+            34,
+            "`relayed` is of the whole run",
+            "take `phase` out",
+        ),
+        ("metric = \"created\"\nx = \"delay\"\nnode = \"a\"\n", 34, "`created` is not of one node", "take `node` out"),
+        (
+            "metric = \"created\"\nx = \"delay\"\nphase = \"load\"\n",
+            30,
+            "the scenario has no phase `load`",
+            "it has no phases",
+        ),
+        ("metric = \"cpu_percent\"\nx = \"delay\"\nnode = \"c\"\n", 30, "no node `c`", "there are: a, b"),
+        ("metric = \"created\"\nx = \"delay\"\ninterval = \"90 %\"\n", 34, "`90 %`", "99 %"),
+        ("metric = \"created\"\nx = \"delay\"\nreference = \"baseline_bit_s\"\n", 34, "does not fit", "same unit"),
+        (
+            "metric = \"created\"\nshape = \"table\"\nreference = \"delivered\"\n",
+            34,
+            "only `lines` and `bars`",
+            "take it out",
+        ),
+        ("metric = \"created\"\nshape = \"stack\"\nx = \"delay\"\n", 33, "fewer than two parts", "[[figure.part]]"),
+        (&format!("metric = \"created\"\nx = \"delay\"\n{created}"), 34, "only stacks and tables", "take it out"),
+        (
+            &format!("metric = \"created\"\nx = \"delay\"\nshape = \"stack\"\n{created}{}", part("b", "relayed_")),
+            40,
+            "`relayed_`",
+            "relayed",
+        ),
+        (
+            &format!("metric = \"created\"\nx = \"delay\"\nshape = \"stack\"\n{created}{}", part("a", "delivered")),
+            39,
+            "a second part called `a`",
+            "its own label",
+        ),
+        (
+            &format!("metric = \"goodput_bit_s\"\nx = \"delay\"\nshape = \"stack\"\n{created}{delivered}"),
+            37,
+            "`created` has another unit than `goodput_bit_s`",
+            "one unit",
+        ),
+        (
+            "metric = \"latency_s\"\nshape = \"ecdf\"\n[[figure.claim]]\ntext = \"x\"\nrule = \"rises\"\n",
+            36,
+            "the figure has none",
+            "add `x`",
+        ),
+        (
+            "metric = \"created\"\nx = \"delay\"\n[[figure.claim]]\ntext = \"x\"\nrule = \"rises\"\nquantile = 0.9\n",
+            37,
+            "`created` is no distribution",
+            "take it out",
+        ),
+    ] {
+        let source = folder(&format!("{CAMPAIGN}[[figure]]\nname = \"more\"\n{keys}"));
+        let list = plan(source.path()).map(|_| ()).expect_err(keys);
+        let said = list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(said.contains(says) && said.contains(hint), "{keys}: {said}");
+        assert!(said.contains(&format!("campaign.toml:{line}: ")), "{keys}, line {line}: {said}");
+    }
+}
+
+#[test]
 fn scenario_error_names_scenario_file() {
     let source = folder(CAMPAIGN);
     std::fs::write(source.path().join("scenario.toml"), support::SCENARIO.replace("ipn:2.0", "ipn:two")).unwrap();

@@ -2,4 +2,5 @@
 
 mod errors;
 mod runs;
+mod shapes;
 mod support;

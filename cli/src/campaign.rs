@@ -399,7 +399,12 @@ fn to_json(
             let judged = results.judge(figure, claim);
             serde_json::json!({
                 "figure": figure.name, "claim": claim.text, "verdict": judged.verdict.word(),
-                "favour": judged.favour, "against": judged.against, "open": judged.open,
+                "favour": judged.counts.favour, "against": judged.counts.against, "open": judged.counts.open,
+                "uncorrected": {
+                    "verdict": judged.uncorrected.verdict().word(), "favour": judged.uncorrected.favour,
+                    "against": judged.uncorrected.against, "open": judged.uncorrected.open,
+                },
+                "worst": judged.worst, "reasons": judged.reasons,
             })
         })
         .collect();

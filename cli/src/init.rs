@@ -6,7 +6,6 @@ use crate::CliError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use farlink_cla::registry::{LayerInfo, NAMES};
 use files::InitNode;
-use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -179,7 +178,7 @@ fn new_key() -> std::io::Result<String> {
     let key = |name: &str| -> std::io::Result<String> {
         let mut secret = [0; 32];
         // 32 bytes: as long as the key of AES-256.
-        std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+        farlink_os::random(&mut secret)?;
         let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(format!("[[key]]\nname = \"{name}\"\nsecret = \"{digits}\"\n"))
     };

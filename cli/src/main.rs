@@ -2,6 +2,8 @@
 //!
 //! stdout carries data, stderr messages; exit 0 success, 1 failure at run time, 2 bad input or usage.
 
+mod app;
+mod app_run;
 mod bar;
 mod bench;
 mod bundle;
@@ -21,6 +23,7 @@ mod echo;
 mod emulate;
 mod flow;
 mod init;
+mod lab;
 mod meetings;
 mod node;
 mod node_store;
@@ -70,6 +73,8 @@ enum Command {
     Run(run::Args),
     /// Studies: a scenario with varied parameters and repetitions, evaluated in figures.
     Campaign(campaign::Args),
+    /// Implementations that the testbed runs: list, show, check.
+    Lab(lab::Args),
     /// Compare runs side by side.
     Compare(compare::Args),
     /// Write the HTML report of a run.
@@ -84,6 +89,8 @@ enum Command {
     Ping(ping::Args),
     /// Answer pings from other nodes.
     Echo(echo::Args),
+    /// Applications of any implementation of DTN: send, receive, ping and echo over its own interface.
+    App(app::Args),
     /// Send a file or text.
     Send(send::Args),
     /// Receive files and bundles.
@@ -178,6 +185,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
         Command::Campaign(args) => campaign::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Node(args) => node::run(args),
@@ -185,6 +193,7 @@ fn main() -> ExitCode {
         Command::Init(args) => init::run(args),
         Command::Ping(args) => ping::run(args),
         Command::Echo(args) => echo::run(args),
+        Command::App(args) => app::run(args),
         Command::Send(args) => send::run(args),
         Command::Recv(args) => recv::run(args),
         Command::Perf(args) => perf::run(args),

@@ -168,7 +168,7 @@ pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), CliError
     Ok((value, judge(&missed, &run)))
 }
 
-fn load(path: &Path) -> Result<Scenario, CliError> {
+pub fn load(path: &Path) -> Result<Scenario, CliError> {
     Scenario::load(path).map_err(|errors| CliError::mistakes(path, &errors))
 }
 
@@ -257,6 +257,10 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     if let Some(latency) = s.latency_s {
         let [mean, p50, p99] = [latency.mean, latency.p50, latency.p99].map(seconds);
         println!("  latency    mean {mean}, p50 {p50}, p99 {p99}");
+    }
+    if let Some(times) = s.round_trip_s {
+        let [p50, p90, p99] = [times.p50, times.p90, times.p99].map(seconds);
+        println!("  round trip p50 {p50}, p90 {p90}, p99 {p99}");
     }
     if let Some(goodput) = s.goodput_bit_s {
         println!("  goodput    {}", Quantity::Rate.text(goodput));

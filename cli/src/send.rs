@@ -140,7 +140,8 @@ fn report_flag(kind: &str) -> u64 {
     }
 }
 
-fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, CliError> {
+/// Reads a file with a number of bytes on each line.
+pub(crate) fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, CliError> {
     let bad = |why: &dyn std::fmt::Display| {
         CliError::Input(format!(
             "{}: {why}\nhint: --sizes takes a text file with a number of bytes on each line",

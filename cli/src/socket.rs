@@ -18,13 +18,14 @@ pub struct SocketArgs {
 impl SocketArgs {
     /// Path or address of the socket.
     pub fn find(&self) -> Result<String, CliError> {
-        match &self.place {
-            Some(place) => Ok(place.clone()),
-            // The usual name wins over other sockets.
-            None if Path::new(USUAL).exists() => Ok(USUAL.into()),
-            None => only(&sockets(Path::new("."))?),
-        }
+        self.place.clone().map_or_else(find_here, Ok)
     }
+}
+
+/// Path of the application socket in this folder.
+pub fn find_here() -> Result<String, CliError> {
+    // The usual name wins over other sockets.
+    if Path::new(USUAL).exists() { Ok(USUAL.into()) } else { only(&sockets(Path::new("."))?) }
 }
 
 /// Names of the application sockets in a folder, sorted.

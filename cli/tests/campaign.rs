@@ -153,7 +153,7 @@ fn figures_are_svg_and_pdf() {
     let pdf = fs::read_to_string(place.0.join("out/figures/ratio.pdf")).unwrap();
     assert!(pdf.starts_with("%PDF-1.4\n") && pdf.contains("(epidemic) Tj") && pdf.contains("(drop-oldest) Tj"));
     let points = fs::read_to_string(place.0.join("out/points.csv")).unwrap();
-    assert!(points.lines().next().unwrap().ends_with("difference,difference_half_interval,difference_p,paper"));
+    assert!(points.lines().next().unwrap().ends_with("difference_p,difference_p_adjusted,difference_g,paper"));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Tests of the command line, in one program so that it is linked once.
 
+mod app;
 mod bench;
 mod campaign;
 mod containers;
+mod documentation;
 mod lab;
 mod lab_flows;
 mod lab_retention;

@@ -2,12 +2,14 @@
 //! attaching applications, and reading its events. One folder under `lab/drivers/` per implementation; foreign programs
 //! are named nowhere else.
 
+use crate::attached::Attachment;
 use anyhow::Result;
 use farlink_base::DtnTime;
 use farlink_report::EventRow;
 use farlink_scenario::{LinkChange, Scenario};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Node that a driver configures and starts, with the run's paths and settings.
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +50,64 @@ pub struct BundleTally {
     pub delivered: u64,
 }
 
-/// Implementation of DTN under test, as the testbed starts and observes it.
+/// End of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stopping {
+    /// Program that ends the node; `None` for a signal to terminate.
+    pub run: Option<Program>,
+    /// Longest wait before the node is killed.
+    pub within: Duration,
+}
+
+/// An implementation under test.
 pub trait Driver {
     /// Name of the implementation, as in `lab/drivers/`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
+
+    /// Version of the implementation, as its programs print it; `None` if that of this program.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether the start of the run must be known before the node starts. Such nodes start last, and quickly.
+    fn needs_epoch(&self) -> bool {
+        true
+    }
+
+    /// Whether the program that starts the node ends while the node goes on.
+    fn forks(&self) -> bool {
+        false
+    }
+
+    /// Program that waits in the host until the node accepts applications; `None` if [`Driver::ready`] finds out alone.
+    ///
+    /// # Errors
+    /// As [`Driver::prepare`].
+    fn readiness(&self, _node: &NodeContext<'_>) -> Result<Option<Program>> {
+        Ok(None)
+    }
+
+    /// Programs of the implementation that start once the node accepts applications.
+    ///
+    /// # Errors
+    /// As [`Driver::prepare`].
+    fn companions(&self, _node: &NodeContext<'_>) -> Result<Vec<Program>> {
+        Ok(Vec::new())
+    }
+
+    /// How the node ends.
+    ///
+    /// # Errors
+    /// As [`Driver::prepare`].
+    fn stopping(&self, _node: &NodeContext<'_>) -> Result<Stopping> {
+        Ok(Stopping { run: None, within: Duration::from_secs(5) })
+    }
+
+    /// Interface of the node to applications.
+    ///
+    /// # Errors
+    /// As [`Driver::prepare`].
+    fn attachment(&self, node: &NodeContext<'_>) -> Result<Attachment>;
 
     /// Writes the node's files into its folder and returns the program to start.
     ///
@@ -62,14 +118,26 @@ pub trait Driver {
     /// Whether the node accepts applications.
     fn ready(&self, node: &NodeContext<'_>) -> bool;
 
-    /// Program that receives a traffic flow at its destination, or `None` if the node answers without one. Received
-    /// files go to the folder `into`, under their names at the sender.
-    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Option<Program>;
+    /// Program that receives a traffic flow at its destination, or `None` if the node answers by itself. Files go to
+    /// the folder `into`, under their name at the sender.
+    ///
+    /// # Errors
+    /// As [`Driver::prepare`].
+    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Result<Option<Program>>;
 
-    /// Program that sends a traffic flow and ends once the node has accepted everything. `content` is the file to send,
-    /// or the bytes of all bundles one after another; the file beside it with the extension `sizes`, if any, holds the
-    /// size of each bundle in bytes, one per line.
-    fn sender(&self, node: &NodeContext<'_>, traffic: usize, content: Option<&Path>) -> Program;
+    /// Program that sends a traffic flow and ends when everything was accepted. `content` is the file to send, or the
+    /// bytes of all bundles; the file beside it with the extension `sizes`, if any, holds the size of each bundle, one
+    /// per line. `echo` is the service at which the destination answers pings.
+    ///
+    /// # Errors
+    /// Traffic that the implementation's applications cannot make.
+    fn sender(
+        &self,
+        node: &NodeContext<'_>,
+        traffic: usize,
+        content: Option<&Path>,
+        echo: Option<u32>,
+    ) -> Result<Program>;
 
     /// Program that adds a link to the running node, or removes one, and ends when this is done.
     ///

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attached;
 pub mod cable;
+pub mod check;
 pub mod container;
 pub mod doctor;
 pub mod driver;

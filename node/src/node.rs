@@ -798,8 +798,7 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
     // Without a seed in the file, two runs must not draw the same numbers.
     if config.stack.node.seed.is_none() {
         let mut seed = [0; 8];
-        let file = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
-        std::io::Read::read_exact(&mut &file, &mut seed)?;
+        farlink_os::random(&mut seed)?;
         config.stack.seed = u64::from_ne_bytes(seed);
     }
     // IVs of earlier runs must not repeat, so the counter is raised before anything is encrypted.

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// Upper bound of the random first number of a new file: after a loss of the file, repetition is unlikely.
@@ -18,7 +18,7 @@ const STARTS: u32 = 1 << 24;
 // 9173-4.3.1-3, 9173-4.8.1-5
 pub(crate) fn begin(starts: &Path) -> Result<(u32, [u8; 32])> {
     let mut random = [0; 36];
-    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).context("/dev/urandom")?;
+    farlink_os::random(&mut random)?;
     let (first, seed) = random.split_at(4);
     let first = first.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)) % BEGIN_BELOW;
     let start = raise(starts, first)?;

@@ -50,7 +50,34 @@ pub fn realtime_ns() -> u64 {
     (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64)
 }
 
+/// Fills a buffer with random bytes of the kernel, without a file: `/dev` may be empty.
+pub fn random(mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty()) {
+            Ok(filled) => bytes = &mut bytes[filled..],
+            // Early in the boot of a machine the call waits, and signals end the wait.
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(context(e.into(), "random bytes")),
+        }
+    }
+    Ok(())
+}
+
 /// Reads once from a descriptor, unbuffered; returns 0 at the end.
 pub fn read(fd: std::os::fd::BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(fd, buffer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_bytes_fill_the_buffer() {
+        // More than one call returns at once, and bytes that a repetition cannot leave at zero.
+        let mut all = vec![0; 1 << 20];
+        random(&mut all).unwrap();
+        assert!(all.chunks(64).all(|part| part.iter().any(|byte| *byte != 0)));
+        random(&mut []).unwrap();
+    }
 }

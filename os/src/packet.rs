@@ -106,7 +106,8 @@ impl PacketSocket {
                 self.fd.as_raw_fd(),
                 messages.as_mut_ptr(),
                 BATCH as libc::c_uint,
-                libc::MSG_DONTWAIT,
+                // C libraries disagree about the sign of these flags.
+                libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         })? as usize;
@@ -136,7 +137,7 @@ impl PacketSocket {
         // SAFETY: the first `count` messages name pieces that name the caller's slices, which
         // outlive the call and which sendmmsg only reads.
         let sent = check(unsafe {
-            libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT)
+            libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT as _)
         })?;
         Ok(sent as usize)
     }

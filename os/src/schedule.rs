@@ -6,26 +6,25 @@ use std::os::fd::BorrowedFd;
 
 /// Sets first-in-first-out real-time scheduling (`SCHED_FIFO`) for the calling thread; priority 1 (lowest) to 99.
 pub fn set_real_time(priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) })
-        .map(drop)
-        .map_err(|e| context(e, "real-time scheduling"))
+    set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority).map_err(|e| context(e, "real-time scheduling"))
 }
 
 /// Sets round-robin real-time scheduling (`SCHED_RR`) for the calling thread and its later children; priority 1
 /// (lowest) to 99. For programs that share a processor with others of the same priority.
 pub fn set_real_time_in_turns(priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) }).map(drop)
+    set_policy(libc::SCHED_RR, priority)
 }
 
 /// Sets ordinary scheduling for the calling thread.
 pub fn set_ordinary() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) }).map(drop)
+    set_policy(libc::SCHED_OTHER, 0)
+}
+
+fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
+    // Not the C library's function: that of musl answers ENOSYS, as Linux schedules threads and POSIX processes.
+    // SAFETY: the kernel's sched_param is one int, which outlives the call; 0 names the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Whether this process may start programs with real-time scheduling.

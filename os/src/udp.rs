@@ -184,10 +184,9 @@ impl DatagramSocket {
                 header
             })
             .collect();
+        let flags = libc::MSG_NOSIGNAL as _;
         // SAFETY: the headers' pointers are valid for the call.
-        let n = unsafe {
-            libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), headers.len() as u32, libc::MSG_NOSIGNAL)
-        };
+        let n = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), headers.len() as u32, flags) };
         if n < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -2,7 +2,9 @@
 
 use crate::VERSION;
 use crate::errors::{failure, mistake, mistakes};
-use farlink_campaign::{Campaign as Study, CampaignFolder, CampaignPlan, CellRecord, CellWorld, PlanCell, Results};
+use farlink_campaign::{
+    Campaign as Study, CampaignFolder, CampaignPlan, CellRecord, CellWorld, Figure, PlanCell, Results,
+};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,6 +45,11 @@ fn plan_of(
     // A testbed is one machine, so its cells cannot be spread over a cluster.
     if study.world == CellWorld::Lab {
         return Err(mistake("cells of a testbed run on one machine\nhint: `farlink campaign run`, without `--on`"));
+    }
+    // Records of other machines hold metrics of the whole run only.
+    if let Some(shown) = study.figures.iter().flat_map(Figure::shown).find(|shown| shown.is_narrow()) {
+        let what = format!("`{}` is kept on the machine that runs the campaign", shown.title());
+        return Err(mistake(format!("{what}\nhint: `farlink campaign run`, without `--on`")));
     }
     CampaignPlan::new(study).map_err(wrong)
 }

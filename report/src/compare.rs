@@ -3,8 +3,9 @@
 use crate::custody::CustodyUse;
 use crate::format::{Quantity, difference};
 use crate::manifest::Manifest;
+use crate::order::same_order;
 use crate::retention::RetentionFacts;
-use crate::statistics::{FlowUse, Statistics, same_order};
+use crate::statistics::{FlowUse, Statistics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -408,7 +409,7 @@ mod tests {
                 ..RetentionFacts::default()
             };
             let facts = PhaseFacts { name: "relay".into(), retention: vec![relay], ..PhaseFacts::default() };
-            Statistics { phases: PhaseUse::all(&[facts], &[]), ..Statistics::of(&[], &[]) }
+            Statistics { phases: PhaseUse::all(&[facts], &[], &[]), ..Statistics::of(&[], &[]) }
         };
         let [a, b] = [run(Some(0.0002)), run(None)];
         let c = Comparison::of(&[("a".into(), &manifest, &a), ("b".into(), &manifest, &b)]);

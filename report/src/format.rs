@@ -15,6 +15,8 @@ pub enum Quantity {
     Share,
     /// A dimensionless ratio.
     Ratio,
+    /// A percentage, which may exceed 100: use of several processors.
+    Percent,
 }
 
 /// Formats with three significant digits and without trailing zeros; all digits before the decimal point are kept. `-`
@@ -57,12 +59,13 @@ pub fn difference(relative: f64) -> String {
 }
 
 impl Quantity {
-    /// Base unit, as in JSON: `s`, `bit/s`, `B`, or empty.
+    /// Base unit, as in JSON: `s`, `bit/s`, `B`, `%`, or empty.
     pub const fn unit(self) -> &'static str {
         match self {
             Quantity::Seconds => "s",
             Quantity::Rate => "bit/s",
             Quantity::Bytes => "B",
+            Quantity::Percent => "%",
             Quantity::Count | Quantity::Share | Quantity::Ratio => "",
         }
     }
@@ -101,6 +104,7 @@ impl Quantity {
             Quantity::Bytes => prefixed("B"),
             Quantity::Share => plain(0.01, "%"),
             Quantity::Count | Quantity::Ratio => plain(1.0, ""),
+            Quantity::Percent => plain(1.0, "%"),
             Quantity::Seconds if largest == 0.0 => plain(1.0, "s"),
             Quantity::Seconds if largest < 1e-3 => plain(1e-6, "µs"),
             Quantity::Seconds if largest < 1.0 => plain(1e-3, "ms"),
@@ -147,6 +151,7 @@ mod tests {
             (Quantity::Share, 1.0, "100 %"),
             (Quantity::Share, 0.001, "0.1 %"),
             (Quantity::Ratio, 3.1249, "3.12"),
+            (Quantity::Percent, 187.3, "187 %"),
         ] {
             assert_eq!(quantity.text(value), text);
         }

@@ -14,13 +14,18 @@ mod flow;
 mod format;
 mod journey;
 mod manifest;
+mod nagle;
+mod order;
 mod page;
+mod pcapng;
 mod phase;
 mod plain_flow;
 mod recorder;
 mod retention;
+mod round_trip;
 mod run;
 pub mod schema;
+mod segments;
 pub mod sheet;
 mod statistics;
 mod table;
@@ -36,12 +41,17 @@ pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, MachineLoad, Manifest,
     NodeFacts, RunWorld, Topology, TrafficFacts, UpTimes, Validity, Verdict,
 };
+pub use nagle::{HeldSegments, NagleReport, NagleVerdict, RoundTripClusters, held_in_capture};
 pub use page::plot;
+pub use page::{distribution, drawing, stack};
 pub use page::{escape, html, is_report, shell};
+pub use pcapng::{CapturedFrame, FrameSide, PcapngReader};
 pub use phase::{BaselineFlow, PhaseFacts, PhaseUse, RoleUse, Spread};
 pub use plain_flow::PlainFlow;
 pub use recorder::{NodeNames, Recorder};
 pub use retention::{BundleTimes, RetentionFacts, RetentionTimes, ZeroWorkTimes};
+pub use round_trip::RoundTrip;
 pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LegRow, LinkRow, MeetingRow, ProcessRow, SampleRow};
+pub use segments::SegmentSeen;
 pub use statistics::{FlowUse, Latency, LinkUse, Statistics, percentile};

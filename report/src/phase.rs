@@ -1,6 +1,7 @@
 //! Phases of a run with their results, and use of processors and memory by role.
 
 use crate::retention::RetentionFacts;
+use crate::round_trip::RoundTrip;
 use crate::schema::BundleRow;
 use crate::statistics::{BundleNumbers, Latency, percentile};
 use serde::{Deserialize, Serialize};
@@ -129,20 +130,27 @@ pub struct PhaseUse {
     pub latency_s: Option<Latency>,
     /// Delivered payload over the time from the first creation to the last delivery, in bit/s.
     pub goodput_bit_s: Option<f64>,
+    /// Payload delivered after the first delivery over the time from the first to the last delivery, in bit/s.
+    pub goodput_received_bit_s: Option<f64>,
+    /// Round-trip times of pings sent in the phase, in seconds.
+    pub round_trip_s: Option<Latency>,
 }
 
 impl PhaseUse {
-    /// Combines each phase with the bundles created in it.
-    pub fn all(phases: &[PhaseFacts], bundles: &[BundleRow]) -> Vec<PhaseUse> {
+    /// Phases with the bundles created and the pings sent in each.
+    pub fn all(phases: &[PhaseFacts], bundles: &[BundleRow], round_trips: &[RoundTrip]) -> Vec<PhaseUse> {
         let of = |facts: &PhaseFacts| {
             let own: Vec<&BundleRow> = bundles.iter().filter(|bundle| facts.holds(bundle.created_ns)).collect();
             let numbers = BundleNumbers::of(&own);
+            let trips = round_trips.iter().filter(|trip| facts.holds(trip.sent_ns)).map(|trip| trip.seconds);
             PhaseUse {
                 facts: facts.clone(),
                 created: own.len() as u64,
                 delivered: numbers.delivered,
                 latency_s: numbers.latency_s,
                 goodput_bit_s: numbers.goodput_bit_s,
+                goodput_received_bit_s: numbers.goodput_received_bit_s,
+                round_trip_s: Latency::of(trips.collect()),
             }
         };
         phases.iter().map(of).collect()
@@ -167,7 +175,9 @@ mod tests {
         let phase = PhaseFacts { start_s: 1.0, end_s: 2.0, ..PhaseFacts::default() };
         let holds = [999_999_999, 1_000_000_000, 1_999_999_999, 2_000_000_000].map(|time| phase.holds(time));
         assert_eq!(holds, [false, true, true, false]);
-        let uses = PhaseUse::all(&[phase], &[]);
+        let trip = |sent_ns| RoundTrip { sent_ns, seconds: 0.5 };
+        let uses = PhaseUse::all(&[phase], &[], &[trip(999_999_999), trip(1_000_000_000)]);
         assert_eq!((uses[0].created, uses[0].latency_s), (0, None));
+        assert_eq!(uses[0].round_trip_s.map(|times| times.max), Some(0.5));
     }
 }

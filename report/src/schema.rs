@@ -414,9 +414,15 @@ pub const TCP: [&str; 4] = ["tcp_round_trip_s", "tcp_window_bytes", "tcp_retrans
 /// Metric of a node: bytes of the files of its store.
 pub const STORE_FILES_BYTES: &str = "store_files_bytes";
 
+/// Metric of a node whose application pings: time from the request to its answer, in seconds.
+pub const ROUND_TRIP_S: &str = "round_trip_s";
+
 /// Metrics of a relay and the link over which a bundle left: times from the bundle's last byte in to its first byte out,
 /// and to its last byte out.
 pub const RETENTION: [&str; 2] = ["retention_first_out_s", "retention_last_out_s"];
+
+/// Metrics of a relay, parts of the time for which it kept a bundle: parsing it, and making the bundle that it sends.
+pub const RETENTION_PARTS: [&str; 2] = ["retention_parse_s", "retention_make_s"];
 
 /// All metrics of the samples table.
 pub const METRICS: &[SampleMetric] = &[
@@ -470,6 +476,17 @@ pub const METRICS: &[SampleMetric] = &[
         help: "In retention phases, a sample for each bundle when it has arrived at a relay: time from its last byte in to its first byte out over the link, zero-work relay not subtracted.",
     },
     SampleMetric { name: RETENTION[1], unit: "s", help: "The same to its last byte out." },
+    SampleMetric {
+        name: RETENTION_PARTS[0],
+        unit: "s",
+        help: "In retention phases, a sample for each bundle at a relay whose parsing is probed: time for which the relay parsed it.",
+    },
+    SampleMetric { name: RETENTION_PARTS[1], unit: "s", help: "The same for making the bundle that the relay sends." },
+    SampleMetric {
+        name: ROUND_TRIP_S,
+        unit: "s",
+        help: "A sample for each answered ping when the answer comes, by the stamps of the application that pings: time since the request.",
+    },
 ];
 
 /// Lists the values of the column `event` with their meaning; `seen` is left out because it only introduces a bundle's

@@ -3,7 +3,9 @@
 use crate::column::Text;
 use crate::custody::CustodyUse;
 use crate::format::Quantity;
+use crate::order::{BundleOrdinal, delivery_order};
 use crate::phase::{PhaseUse, RoleUse};
+use crate::round_trip::RoundTrip;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, LinkRow};
 use anyhow::Result;
@@ -24,8 +26,12 @@ pub struct Statistics {
     /// Goodput: delivered payload over the time from the first creation to the last delivery, in bit/s. Absent if that
     /// time is 0.
     pub goodput_bit_s: Option<f64>,
-    /// Bytes sent on all links over payload bytes delivered: 4 hops without any overhead give 4. Absent if no links
-    /// were counted or no payload was delivered.
+    /// Goodput by the receiver's stamps: payload delivered after the first delivery over the time from the first to the
+    /// last delivery, in bit/s.
+    pub goodput_received_bit_s: Option<f64>,
+    /// Round-trip times of pings, in seconds; absent when none was answered.
+    pub round_trip_s: Option<Latency>,
+    /// Bytes sent on all links over payload bytes delivered: 4 hops without any overhead give 4.
     pub overhead: Option<f64>,
     /// Copies of bundles that arrived at any node, destinations included.
     pub relayed: u64,
@@ -111,6 +117,7 @@ pub(crate) struct BundleNumbers {
     delivered_bytes: u64,
     pub latency_s: Option<Latency>,
     pub goodput_bit_s: Option<f64>,
+    pub goodput_received_bit_s: Option<f64>,
     last_delivery_s: Option<f64>,
 }
 
@@ -128,14 +135,20 @@ impl BundleNumbers {
             latency_s: Latency::of(delivered().filter_map(|b| b.latency_ns).map(seconds).collect()),
             // A single instantaneous delivery spans no time and has no goodput.
             goodput_bit_s: span.filter(|span| *span > 0.0).map(|span| delivered_bytes as f64 * 8.0 / span),
+            goodput_received_bit_s: received_bit_s(bundles),
             last_delivery_s: last_delivered.map(seconds),
         }
     }
 }
 
-/// Identity of a bundle across runs of a scenario: source, service, and the number of earlier bundles from that source
-/// and service. Creation times differ between the worlds, so they identify no bundle.
-pub type BundleOrdinal = (Text, u64, u32);
+/// Payload after the first delivery over the time from the first delivery to the last, in bit/s.
+fn received_bit_s(bundles: &[&BundleRow]) -> Option<f64> {
+    let deliveries = || bundles.iter().filter_map(|b| Some((b.delivered_ns?, b.payload)));
+    let (first, first_payload) = deliveries().min()?;
+    let (last, _) = deliveries().max()?;
+    let payload = deliveries().map(|(_, payload)| payload).sum::<u64>() - first_payload;
+    (last > first).then(|| payload as f64 * 8e9 / (last - first) as f64)
+}
 
 /// Latency distribution of delivered bundles, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -232,10 +245,20 @@ impl Statistics {
 
     /// Reads a run and computes its statistics.
     pub fn read(run: &RunReader) -> Result<Statistics> {
-        let manifest = run.manifest();
         let bundles = run.bundles()?;
-        let mut statistics = Statistics::of(&bundles, &run.links()?);
-        statistics.phases = PhaseUse::all(&manifest.phases, &bundles);
+        let round_trips = RoundTrip::read(run, &bundles)?;
+        Statistics::with(run, &bundles, &round_trips)
+    }
+
+    /// Computes the statistics of a run whose bundles and round trips were read before.
+    ///
+    /// # Errors
+    /// When another table cannot be read.
+    pub fn with(run: &RunReader, bundles: &[BundleRow], round_trips: &[RoundTrip]) -> Result<Statistics> {
+        let manifest = run.manifest();
+        let mut statistics = Statistics::of(bundles, &run.links()?);
+        statistics.round_trip_s = Latency::of(round_trips.iter().map(|trip| trip.seconds).collect());
+        statistics.phases = PhaseUse::all(&manifest.phases, bundles, round_trips);
         statistics.roles = manifest.roles.clone();
         statistics.duration_s = manifest.duration_s;
         statistics.wall_s = manifest.wall_s;
@@ -256,6 +279,8 @@ impl Statistics {
             delivery_ratio: (!bundles.is_empty()).then(|| delivered as f64 / bundles.len() as f64),
             latency_s: numbers.latency_s,
             goodput_bit_s: numbers.goodput_bit_s,
+            goodput_received_bit_s: numbers.goodput_received_bit_s,
+            round_trip_s: Latency::of(RoundTrip::pairs(bundles).iter().map(|trip| trip.seconds).collect()),
             // Without link counters the overhead is unknown, not zero.
             overhead: (delivered_bytes > 0 && !links.is_empty()).then(|| sent_bytes as f64 / delivered_bytes as f64),
             relayed,
@@ -275,59 +300,6 @@ impl Statistics {
             order: delivery_order(bundles),
         }
     }
-}
-
-/// Bundles delivered, in order of first delivery.
-fn delivery_order(bundles: &[BundleRow]) -> Vec<BundleOrdinal> {
-    let mut rows: Vec<&BundleRow> = bundles.iter().collect();
-    // Creation order within one source and service gives each bundle the same index in every run.
-    rows.sort_by_key(|row| (row.created_ns, row.creation_ms, row.sequence));
-    let mut sent: BTreeMap<(&Text, u64), u32> = BTreeMap::new();
-    let mut delivered: Vec<(u64, BundleOrdinal)> = Vec::new();
-    for row in rows {
-        let count = sent.entry((&row.source, row.service)).or_default();
-        delivered.extend(row.delivered_ns.map(|at| (at, (row.source.clone(), row.service, *count))));
-        *count += 1;
-    }
-    // Equal times are ordered by identity, so that both runs break ties alike.
-    delivered.sort();
-    delivered.into_iter().map(|(_, place)| place).collect()
-}
-
-/// Kendall-style agreement of two delivery orders: fraction of the pairs of bundles delivered in both runs that were
-/// delivered in the same order, 0 to 1. Absent when there is no such pair.
-pub fn same_order(one: &[BundleOrdinal], other: &[BundleOrdinal]) -> Option<f64> {
-    let rank: BTreeMap<&BundleOrdinal, usize> = one.iter().zip(0..).collect();
-    let mut ranks: Vec<usize> = other.iter().filter_map(|place| rank.get(place).copied()).collect();
-    let count = ranks.len() as f64;
-    // Each inversion is one pair in opposite order.
-    let pairs = count * (count - 1.0) / 2.0;
-    (ranks.len() > 1).then(|| 1.0 - inversions(&mut ranks) as f64 / pairs)
-}
-
-/// Counts the pairs in wrong order while sorting the slice (merge sort).
-fn inversions(ranks: &mut [usize]) -> u64 {
-    if ranks.len() < 2 {
-        return 0;
-    }
-    let (left, right) = ranks.split_at_mut(ranks.len() / 2);
-    let mut found = inversions(left) + inversions(right);
-    let (mut l, mut r) = (left.iter().peekable(), right.iter().peekable());
-    let mut merged = Vec::with_capacity(left.len() + right.len());
-    loop {
-        match (l.peek(), r.peek()) {
-            (Some(a), Some(b)) if a > b => {
-                // Every element left in the left half exceeds this one.
-                found += l.len() as u64;
-                merged.extend(r.next());
-            }
-            (Some(_), _) => merged.extend(l.next()),
-            (None, Some(_)) => merged.extend(r.next()),
-            (None, None) => break,
-        }
-    }
-    ranks.copy_from_slice(&merged);
-    found
 }
 
 #[cfg(test)]
@@ -396,6 +368,7 @@ pub(crate) mod tests {
         assert!((latency.p99 - 5.94).abs() < 1e-12, "3 + 3 * 0.98");
         assert!((latency.p90 - 5.4).abs() < 1e-12, "3 + 3 * 0.8");
         assert_eq!(s.goodput_bit_s, Some(3000.0));
+        assert_eq!(s.goodput_received_bit_s, Some(16_000.0 / 6.0), "two of the three, from 2 s to 8 s");
         assert_eq!(s.overhead, Some(4.0));
         assert_eq!(s.overhead_text().as_deref(), Some("4 bytes on links per byte delivered, over 1 hop"));
         assert_eq!(
@@ -425,22 +398,6 @@ pub(crate) mod tests {
         let expected = [("slow".into(), 2, 1, Some(1000.0), Some(8.0)), ("fast".into(), 1, 1, Some(8000.0), Some(1.5))];
         assert_eq!(flows, expected);
         assert_eq!((s.traffic[1].latency_s.unwrap().mean, s.hops_mean), (0.5, Some(1.0)));
-    }
-
-    #[test]
-    fn delivery_order_is_compared_by_pairs() {
-        let run = |times: [f64; 4]| {
-            let rows =
-                times.iter().zip(0..).map(|(at, sequence)| bundle(sequence, 1, sequence as f64, Some(10.0 + at)));
-            Statistics::of(&rows.collect::<Vec<_>>(), &[]).order
-        };
-        let (straight, swapped, reverse) =
-            (run([1.0, 2.0, 3.0, 4.0]), run([2.0, 1.0, 3.0, 4.0]), run([4.0, 3.0, 2.0, 1.0]));
-        assert_eq!(same_order(&straight, &straight), Some(1.0));
-        assert_eq!(same_order(&straight, &swapped), Some(5.0 / 6.0), "one of six pairs");
-        assert_eq!(same_order(&straight, &reverse), Some(0.0));
-        assert_eq!(same_order(&straight[..1], &straight), None, "no pair");
-        assert_eq!(same_order(&straight[..2], &swapped), Some(0.0), "bundles delivered in both runs");
     }
 
     #[test]

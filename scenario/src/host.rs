@@ -172,7 +172,12 @@ impl Scenario {
                 Some(format!("The container image of {} ({image}) has no effect in a simulation.", node.name))
             }
         };
-        // Thousands of nodes of a group would repeat the same note.
+        let foreign = |node: &&crate::Node| !node.implementation.is_farlink();
+        let replaced = |node: &crate::Node| {
+            format!("Node {} is simulated by our node, not {}.", node.name, node.implementation.name)
+        };
+        let replaced = self.nodes.iter().filter(foreign).take(16).map(replaced);
+        // Groups of thousands of nodes have the same host.
         let hosts = self.nodes.iter().filter(limited).take(16).map(note);
         let hosts = hosts.chain(self.nodes.iter().filter_map(image).take(16));
         let baseline = self.phases.iter().any(|phase| phase.kind == PhaseKind::Baseline);
@@ -184,6 +189,6 @@ impl Scenario {
         let until = until.then(|| "In a simulation phases end at their latest: `until` has no effect.".to_string());
         let never = (0..self.phases.len()).filter(|phase| self.latest_span(*phase).is_none());
         let never = never.map(|phase| format!("Phase {} does not begin in a simulation.", self.phases[phase].name));
-        hosts.chain(baseline).chain(retention).chain(until).chain(never).collect()
+        hosts.chain(replaced).chain(baseline).chain(retention).chain(until).chain(never).collect()
     }
 }

@@ -3,7 +3,7 @@
 //! parameters of convergence layers from those of the layers (`core/cla`).
 
 use crate::settings::row_keys;
-use farlink_base::{CUSTODY_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
+use farlink_base::{CUSTODY_TERMS, LINK_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
 use std::sync::LazyLock;
@@ -120,6 +120,7 @@ pub static NODE: LazyLock<Section> = LazyLock::new(|| {
         NODE_KEYS,
         &tables,
         crate::keys_host::NODE_KEYS,
+        crate::implementation::NODE_KEYS,
         crate::keys_moving::NODE_KEYS,
     ]
     .concat();
@@ -246,6 +247,7 @@ pub static LINK: LazyLock<Section> = LazyLock::new(|| {
     let mut keys = LINK_KEYS.to_vec();
     let after = keys.iter().position(|key| key.name == "layer").map_or(keys.len(), |place| place + 1);
     keys.insert(after, port());
+    keys.extend(setting_keys(&settings(LINK_TERMS)));
     Section { name: "link", help, keys: with_layers(&keys, |layer| layer.link.name) }
 });
 

@@ -4,8 +4,9 @@ use crate::defaults::defaults;
 use crate::keys::{self, LayerSections};
 use crate::names::Names;
 use crate::types::{ConnectSide, Layer, Link};
-use farlink_base::{Duration, exact_volume, parse_duration};
+use farlink_base::{Duration, LINK_TERMS, exact_volume, parse_duration};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
+use farlink_config::custody::terms;
 use farlink_config::{Errors, Input, Reader, SpannedValue, Tables, positive_rate};
 use farlink_link::UDP_IPV4_HEADERS;
 use farlink_link::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread};
@@ -60,6 +61,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     if disappears.is_some_and(|at| at <= appears) {
         reader.fail("disappears", "a link disappears after it appears", "write a later time, or leave it out");
     }
+    let terms = terms(reader, LINK_TERMS);
     let exact = reader.flag("exact").unwrap_or(false);
     let capture = capture(reader);
     let shares = reader.name("shares");
@@ -80,6 +82,7 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
         between,
         layer,
         port,
+        terms,
         mtu_bytes,
         exact,
         capture,

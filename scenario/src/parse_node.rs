@@ -187,6 +187,7 @@ fn node(reader: &Reader<'_>) -> Node {
         quotas: Vec::new(),
         lifetime,
         priority: Priority::ALL[reader.choice("priority").unwrap_or(1)],
+        implementation: crate::implementation::implementation(reader),
         host: crate::parse_host::host(reader),
         tcp: tcp(reader),
         layers: layers(reader),

@@ -2,11 +2,14 @@
 
 pub use crate::flow::Flow;
 use crate::host::{HostSpec, Phase};
+use crate::implementation::Implementation;
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 pub use crate::shared::{ConnectSide, Layer, Settings, SizeRange};
 use farlink_base::node::Given;
 use farlink_base::security::Rule;
-use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, TunnelTerms, apply_settings};
+use farlink_base::{
+    DataRate, DataVolume, DtnTime, Duration, Facts, LinkTerms, NodeId, Priority, TunnelTerms, apply_settings,
+};
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, Tls};
 use farlink_config::custody::CustodyRules;
@@ -119,7 +122,9 @@ pub struct Node {
     pub lifetime: Duration,
     /// Priority of bundles created here whose traffic entry names none.
     pub priority: Priority,
-    /// Host of the node in the testbed.
+    /// Implementation that the testbed runs.
+    pub implementation: Implementation,
+    /// Its machine in the testbed.
     pub host: HostSpec,
     /// TCP settings of the node's host.
     pub tcp: Tcp,
@@ -261,6 +266,8 @@ pub struct Link {
     pub layer: Layer,
     /// Port both ends listen on; see [`Scenario::layers_of`].
     pub port: u16,
+    /// Settings that do not depend on its layer.
+    pub terms: LinkTerms,
     /// Largest IP packet that the link carries.
     pub mtu_bytes: u32,
     /// Whether the testbed hands over each packet separately, at the time when it is due.

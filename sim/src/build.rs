@@ -360,6 +360,7 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
         layer,
         rate: first_rate(own),
         one_way_delay: first_delay(own),
+        terms: link.terms,
         params: span,
     })
 }

@@ -44,6 +44,7 @@ fn node(own: u64, over: LayerKind, span: fn(u64) -> LinkParams) -> Stack {
         layer: 0,
         rate: None,
         one_way_delay: Duration::from_secs(1),
+        terms: Default::default(),
         params: span(peer),
     };
     config.links = peers(own).into_iter().map(link).collect();

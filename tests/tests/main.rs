@@ -16,6 +16,7 @@ mod node_deliveries;
 mod node_discovery;
 mod node_disk;
 mod node_layers;
+mod node_link_crc;
 mod node_long_bundles;
 mod node_policies;
 mod node_quotas;

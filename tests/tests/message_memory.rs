@@ -32,6 +32,7 @@ fn node(n: u64) -> Stack {
         layer: 0,
         rate: None,
         one_way_delay: farlink_base::Duration::ZERO,
+        terms: Default::default(),
         params: LinkParams::Message { wire_bytes_per_million: 0 },
     };
     config.links = vec![link(n + 1), link(n + 2)];

@@ -344,7 +344,7 @@ fn campaigns_page_can_be_typed() {
     let blocks = |kind: &str| -> Vec<&str> {
         text.split(&format!("```{kind}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
     };
-    let [scenario, campaign] = blocks("toml")[..] else { panic!("two files") };
+    let [scenario, campaign, _] = blocks("toml")[..] else { panic!("two files, and a figure") };
     let folder = tempfile::tempdir().expect("a folder");
     let here = Terminal::new(folder.path().into());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");

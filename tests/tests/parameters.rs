@@ -2,7 +2,7 @@
 //! through a node file, through a scenario in the simulator, and through a scenario in the testbed.
 
 use farlink_base::node::params;
-use farlink_base::{NodeParam, NodeSettings, Setting, Unit};
+use farlink_base::{LINK_TERMS, LinkTerms, NodeParam, NodeSettings, Setting, Unit};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};
@@ -114,6 +114,23 @@ fn all_parameters_reach_the_engine() {
     });
     // An empty walk over the tables would pass everything.
     assert!(checked > 20, "{checked}");
+}
+
+#[test]
+fn link_terms_reach_the_engine() {
+    let layer = &LAYERS[0];
+    for row in LINK_TERMS {
+        let (value, text) = other(&row.setting());
+        let line = format!("{} = {text}", row.name);
+        let scenario = scenario_text(layer, Scope::Link, "") + &line;
+        let scenario = Scenario::parse(&scenario).unwrap_or_else(|e| panic!("{e:#?}\n{scenario}"));
+        let configs = [node_file(layer, Scope::Link, &line), simulated(&scenario), in_the_testbed(&scenario)];
+        let found = configs.map(|config| (row.get)(&config.links[0].terms));
+        assert_eq!(found, [value; 3], "{}: node file, simulator, testbed", row.name);
+        let defaults = Scenario::parse(&scenario_text(layer, Scope::Link, "")).expect("a scenario");
+        let configs = [node_file(layer, Scope::Link, ""), simulated(&defaults), in_the_testbed(&defaults)];
+        assert!(configs.iter().all(|config| config.links[0].terms == LinkTerms::default()), "{}", row.name);
+    }
 }
 
 #[test]

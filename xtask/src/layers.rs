@@ -98,7 +98,18 @@ const RULES: &[LayerRule] = &[
     rule("one", &["core/base"], "another simulator's world, an oracle: it holds nothing of the engine nor of sim"),
     rule(
         "lab",
-        &["scenario", "report", "events", "os", "core/base", "core/bundle", "core/routing", "core/link", "core/cla"],
+        &[
+            "scenario",
+            "config",
+            "report",
+            "events",
+            "os",
+            "core/base",
+            "core/bundle",
+            "core/routing",
+            "core/link",
+            "core/cla",
+        ],
         "the testbed starts our node as a binary, like any implementation: no home advantage",
     ),
     rule(

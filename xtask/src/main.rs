@@ -14,6 +14,7 @@ mod new;
 mod python;
 mod relation;
 mod sources;
+mod static_build;
 mod words;
 
 use farlink_trials::{self as trials, Chore, tools};
@@ -32,6 +33,7 @@ const CHORES: &[Chore] = &[
     trials::OVERLOAD,
     interop::CHORE,
     python::CHORE,
+    static_build::CHORE,
     relation::CHORE,
     trials::AGREEMENT,
     trials::BENCH,

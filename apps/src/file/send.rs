@@ -67,8 +67,8 @@ pub enum SendPace {
     Interval(Duration),
 }
 impl SendPace {
-    /// Time after the start at which the next bundle is due, if so many bundles and bytes were sent before.
-    fn due(self, bundles: u64, bytes: u64) -> Duration {
+    /// Time after the start at which the next bundle is due, after this many bundles and bytes.
+    pub fn due(self, bundles: u64, bytes: u64) -> Duration {
         match self {
             SendPace::Flat => Duration::ZERO,
             SendPace::Rate(rate) => rate.time_for(bytes),

@@ -56,7 +56,7 @@ pub use identity::{BundleId, CreationTimestamp};
 pub use lazy::{Empty, Lazy};
 pub use leaving::{Leaving, Restamp};
 pub use map::{Map, Set, map, set};
-pub use meta::{BundleMeta, Duties, Facts, FragmentInfo, HopState, Rare, Transfer};
+pub use meta::{BundleMeta, Duties, Facts, FragmentInfo, HopCrc, HopState, Rare, Transfer};
 pub use node::{AgentSettings, Limits, NodeParam, NodeSettings};
 pub use param::{Param, nearest_name, resolve_params};
 pub use pattern::{pattern_covers, pattern_rank};
@@ -68,11 +68,13 @@ pub use setting::{
     settings_of,
 };
 pub use sink::{FnSink, Sink};
-pub use terms::{CUSTODY_TERMS, CustodyTerms, REPORT_TERMS, ReportTerms, TUNNEL_TERMS, TunnelTerms};
+pub use terms::{
+    CUSTODY_TERMS, CustodyTerms, LINK_TERMS, LinkTerms, REPORT_TERMS, ReportTerms, TUNNEL_TERMS, TunnelTerms,
+};
 pub use time::{Clock, DtnTime, Instant};
 pub use timer::{TimerKey, TimerQueue};
 pub use units::{DataRate, DataVolume, format_duration, parse_duration};
-pub use words::{ClockTrust, CrcType, LogFormat, LogLevel, Profile};
+pub use words::{ClockTrust, CrcType, LinkCrc, LogFormat, LogLevel, Profile};
 
 pub use bytes::{Bytes, BytesMut};
 pub use core::time::Duration;

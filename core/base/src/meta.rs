@@ -11,6 +11,7 @@ use crate::identity::{BundleId, CreationTimestamp};
 use crate::payload::Payload;
 use crate::priority::Priority;
 use crate::time::DtnTime;
+use crate::words::CrcType;
 use alloc::boxed::Box;
 
 /// Properties and requests of a bundle, as bits with the same meaning in every protocol version.
@@ -267,7 +268,18 @@ impl Transfer {
     pub const COUNTER: u64 = 1;
 }
 
-/// Fields of a bundle that change from node to node: as received, or as they will leave.
+/// CRC type of a departing bundle's blocks. The primary block keeps its own in any case (RFC 9171 4.3.1); of the others
+/// the standard demands no lasting CRC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HopCrc {
+    /// CRC type of the blocks that this hop adds.
+    pub kind: CrcType,
+    /// Whether the blocks that the bundle has get it, too. A block under a security operation gets none (RFC 9173
+    /// 3.8.1, 4.8.1).
+    pub all: bool,
+}
+
+/// Part of a bundle that changes from node to node: as received, or as it will leave.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HopState {
     /// Previous node, or, in a departing bundle, this node. Null: not stated.
@@ -286,6 +298,8 @@ pub struct HopState {
     /// Whether a node on the path received the bundle from an unauthenticated neighbour (private block 241). Neighbours
     /// that only forward it do not vouch for it.
     pub unvouched: bool,
+    /// CRC type on departure; `None`: added blocks have that of the primary block, and all others their own.
+    pub crc: Option<HopCrc>,
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! addresses, files, and lists such as links and rules are not in the table.
 
 use crate::{
-    ClockTrust, CrcType, DataVolume, Duration, LogFormat, LogLevel, Profile, Setting, Unit, exact_volume, nanoseconds,
+    ClockTrust, CrcType, DataVolume, Duration, LinkCrc, LogFormat, LogLevel, Profile, Setting, Unit, exact_volume,
+    nanoseconds,
 };
 use alloc::format;
 use alloc::string::String;
@@ -144,7 +145,7 @@ plain! {
     Duration: |own| nanoseconds(own), |value| Duration::from_nanos(value);
     DataVolume: |own| own.bytes(), |value| DataVolume(value);
 }
-plain_words!(ClockTrust CrcType LogFormat LogLevel Profile);
+plain_words!(ClockTrust CrcType LinkCrc LogFormat LogLevel Profile);
 impl<T: Plain> Plain for Option<T> {
     fn value(&self) -> Option<u64> {
         self.as_ref().and_then(Plain::value)
@@ -203,7 +204,6 @@ settings! {
         .unsimulated("a simulated node knows how long it was down");
     clock_offset: i64 = 0, OFFSET, "Added to the machine's clock, to try what a wrong one does; without it, nothing.",
         .follows(|_| 0), .example((-3_600_000_000_000_i64).cast_unsigned()), .live();
-    crc: CrcType = CrcType::Crc32c, choice(CrcType::WORDS), "CRC on blocks made here; a primary block always has one.";
     bundle_version: u8 = 7, count(6, 7),
         "Version of the bundle protocol of bundles made here: 7, or 6. Both are taken, and passed on as they came.";
     profile: Profile = Profile::Permissive, choice(Profile::WORDS),
@@ -234,6 +234,8 @@ settings! {
     /// Plain settings that the agent keeps. The others are dropped after the start, so that thousands of nodes fit in
     /// one process.
     AgentSettings, AGENT: "", |node| node.agent;
+    crc: CrcType = CrcType::Crc32c, choice(CrcType::WORDS),
+        "CRC on blocks made here, where their link gives no other; a primary block always has one.";
     status_reports: bool = false, FLAG, "Whether status reports are generated, of bundles that ask for them.";
     previous_node_block: bool = true, FLAG, "Whether what is forwarded says which node it leaves.";
     hop_limit: u8 = 64, count(0, 255), "Hop limit of bundles created here; 0 puts no hop count block.";

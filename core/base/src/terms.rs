@@ -1,8 +1,8 @@
-//! Settings of custody, of compressed reports and of tunnels, in tables for node files, scenarios, references and the
-//! testbed, like [`crate::node`]. The patterns of endpoints to which they apply are configured elsewhere.
+//! Settings of custody, of compressed reports, of tunnels and of links, in tables for node files, scenarios, references and the
+//! testbed, like [`crate::node`]. The patterns of endpoints that they apply to are configured beside them.
 
 use crate::node::{DURATION, FLAG, Plain, Range, choice, count};
-use crate::{Duration, LayerParam};
+use crate::{Duration, LayerParam, LinkCrc};
 
 /// Defines a struct of settings with their defaults, and a table of its fields.
 macro_rules! terms {
@@ -69,7 +69,17 @@ terms! {
     record: u64 = 14, RECORD, "Type of the signals.";
 }
 
-/// Words for `times`: DTN milliseconds, or Unix seconds.
+terms! {
+    /// Settings of a link that do not depend on its layer.
+    LinkTerms, /// Rows of [`LinkTerms`].
+    LINK_TERMS;
+    crc: LinkCrc = LinkCrc::Node, choice(LinkCrc::WORDS),
+        "CRC on the blocks of bundles made here that leave over it, except on the primary block, which keeps its own; \"node\": the node's `crc`.";
+    crc_forwarded: bool = false, FLAG,
+        "Whether bundles from elsewhere get it, too; otherwise their blocks leave as they came.";
+}
+
+/// Values of `times`: DTN milliseconds or Unix seconds.
 const TIMES: &[&str] = &["dtn", "unix"];
 
 terms! {

@@ -26,7 +26,7 @@ words! {
     CrcType {
         /// No CRC.
         None = "none",
-        /// CRC-16/X-25.
+        /// CRC-16/X.25.
         Crc16 = "crc16",
         /// CRC-32C.
         #[default]
@@ -49,6 +49,33 @@ impl CrcType {
             CrcType::None => 0,
             CrcType::Crc16 => 2,
             CrcType::Crc32c => 4,
+        }
+    }
+}
+
+words! {
+    /// CRC of the bundles that leave over one link.
+    LinkCrc {
+        /// As the node's own setting says.
+        #[default]
+        Node = "node",
+        /// No CRC.
+        None = "none",
+        /// CRC-16/X.25.
+        Crc16 = "crc16",
+        /// CRC-32C.
+        Crc32c = "crc32c",
+    }
+}
+
+impl LinkCrc {
+    /// CRC type that the link names; `None`: it follows the node.
+    pub const fn kind(self) -> Option<CrcType> {
+        match self {
+            LinkCrc::Node => None,
+            LinkCrc::None => Some(CrcType::None),
+            LinkCrc::Crc16 => Some(CrcType::Crc16),
+            LinkCrc::Crc32c => Some(CrcType::Crc32c),
         }
     }
 }

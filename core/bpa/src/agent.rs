@@ -67,7 +67,7 @@ use crate::tunnel::Tunnels;
 use crate::work::{Step, Timer, Work};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use farlink_base::{BundleMeta, EndpointId, Instant, Lazy, LinkId, NodeId, PeerId, Refusal, Rng, Sink};
+use farlink_base::{BundleMeta, EndpointId, Instant, Lazy, LinkId, LinkTerms, NodeId, PeerId, Refusal, Rng, Sink};
 use farlink_book::{Book, Origin, PolicyEvent, Why};
 use farlink_congestion::Control;
 use farlink_routing::{PlanIndex, Router};
@@ -206,8 +206,13 @@ impl Agent {
     ) -> bool {
         self.take_link(&mut Context { now, edge, out }, settings, origin)
     }
-    /// Removes a link and routes its queued bundles again. The link's layer still answers for transmissions in
-    /// progress.
+    /// Replaces a link's settings that do not depend on its layer; bundles handed over before left by the old ones.
+    pub fn set_link_terms(&mut self, id: LinkId, terms: LinkTerms) {
+        if let Some(link) = self.neighbours.link_mut(id) {
+            link.terms = terms;
+        }
+    }
+    /// Removes a link and routes its queued bundles again. Its layer still answers for transmissions in progress.
     pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, edge: &mut dyn Edge, out: &mut S) {
         self.drop_link(&mut Context { now, edge, out }, id);
     }

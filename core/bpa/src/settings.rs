@@ -5,7 +5,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{
-    AgentSettings, CustodyTerms, DataRate, DataVolume, Duration, EndpointId, Limits, LinkId, ReportTerms, TunnelTerms,
+    AgentSettings, CustodyTerms, DataRate, DataVolume, Duration, EndpointId, Limits, LinkId, LinkTerms, ReportTerms,
+    TunnelTerms,
 };
 
 /// Custody of bundles (RFC 5050 5.10, CCSDS 734.6-O-1).
@@ -135,6 +136,8 @@ pub struct LinkSettings {
     pub rate: Option<DataRate>,
     /// One-way delay in the absence of a contact.
     pub one_way_delay: Duration,
+    /// Settings that do not depend on its layer.
+    pub terms: LinkTerms,
     /// Bytes that the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that bundles handed
     /// over fit the contact.
     pub wire_bytes_per_million: u64,

@@ -1,6 +1,6 @@
 //! Encoding of a [`Bundle`] (RFC 9171 4).
 
-use crate::cbor::{ARRAY, BREAK, BYTES, ByteSink, Count, head_len, put_head, put_uint};
+use crate::cbor::{ARRAY, BREAK, BYTES, ByteSink, Count, head_len, put_bytes, put_head, put_uint};
 use crate::check::PayloadCheck;
 use crate::crc::{close_block, put_crc};
 use crate::eid_wire::EidCodec;
@@ -128,8 +128,15 @@ pub(crate) fn put_primary_around<O: ByteSink>(
 pub(crate) type BlockFields = (u64, u64, BlockFlags, CrcType);
 
 /// Encodes a canonical block (RFC 9171 4.3.2).
-// 9171-4.3.2-1, 9171-4.3.2-2
 pub(crate) fn put_block(fields: BlockFields, data: &BlockData, out: &mut impl ByteSink, accel: &Accel) {
+    put_block_around(fields, |out| put_data(data, out), out, accel);
+}
+/// Encodes a canonical block around its block-type-specific data, given without their byte string.
+pub(crate) fn put_raw_block(fields: BlockFields, data: &[u8], out: &mut impl ByteSink, accel: &Accel) {
+    put_block_around(fields, |out| put_bytes(out, data), out, accel);
+}
+// 9171-4.3.2-1, 9171-4.3.2-2
+fn put_block_around<O: ByteSink>(fields: BlockFields, data: impl FnOnce(&mut O), out: &mut O, accel: &Accel) {
     let (kind, number, flags, crc) = fields;
     let start = out.at();
     put_head(out, ARRAY, 5 + u64::from(crc != CrcType::None));
@@ -137,7 +144,7 @@ pub(crate) fn put_block(fields: BlockFields, data: &BlockData, out: &mut impl By
     put_uint(out, number);
     put_uint(out, flags.0);
     out.byte(crc.code());
-    put_data(data, out);
+    data(out);
     close_block(out, start, crc, accel);
 }
 

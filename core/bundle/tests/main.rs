@@ -3,6 +3,7 @@
 mod bpsec_vectors;
 mod common;
 mod custody_734_6;
+mod hop_crc;
 mod indefinite;
 mod properties;
 mod v6_properties;

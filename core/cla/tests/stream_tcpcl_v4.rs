@@ -154,6 +154,18 @@ fn dead_peer_is_dropped_without_termination() {
     assert_eq!(ends, [60.0, 70.0], "the link is free at once, the stream after the time to introduce oneself");
 }
 
+#[test]
+fn acknowledged_peer_is_heard_further() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 400_000]));
+    assert!(lone.wrote().len() > 400_000);
+    // The socket reports no more room, as nothing more is written to it.
+    lone.receive(&[&[2, 1][..], &0u64.to_be_bytes(), &400_000u64.to_be_bytes()].concat());
+    let said = lone.said();
+    assert!(said.iter().any(|o| matches!(o, Output::Sent { id: SendId(1), .. })), "{said:?}");
+    assert!(!said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Pause { .. }))), "{said:?}");
+}
+
 /// Keeps 9174-6.1-2.
 #[test]
 fn idle_session_terminates_in_order() {

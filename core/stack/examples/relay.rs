@@ -84,7 +84,15 @@ fn config(layer: &str, index: usize) -> Config {
                 }),
             };
             let (name, peer) = (format!("to-{to}"), EndpointId::ipn(to, 0));
-            LinkConfig { name, peer, layer: 0, rate: None, one_way_delay: Duration::ZERO, params: span }
+            LinkConfig {
+                name,
+                peer,
+                layer: 0,
+                rate: None,
+                one_way_delay: Duration::ZERO,
+                terms: Default::default(),
+                params: span,
+            }
         })
         .collect();
     for to in (index + 2)..=NODES {

@@ -79,6 +79,7 @@ fn stack(router: &str) -> Stack {
         layer: 0,
         rate: None,
         one_way_delay: Duration::ZERO,
+        terms: Default::default(),
         params: LinkParams::Message { wire_bytes_per_million: 1_000_000 },
     };
     config.links = (2..5).map(link).collect();

@@ -157,6 +157,7 @@ pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Res
         peer: link.peer.clone(),
         rate: link.rate,
         one_way_delay: link.one_way_delay,
+        terms: link.terms,
         wire_bytes_per_million: link.params.wire_bytes_per_million(),
         sessions: link.params.has_sessions(),
         largest: link.params.largest_bundle().map(DataVolume),

@@ -9,7 +9,7 @@ use crate::shards::ShardConfig;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId, NodeSettings};
+use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId, LinkTerms, NodeSettings};
 use farlink_bpa::{Quota, TunnelSettings};
 use farlink_routing::PlanIndex;
 
@@ -82,6 +82,8 @@ pub struct LinkConfig {
     pub rate: Option<DataRate>,
     /// One-way delay when no contact gives one; LTP timers follow from it.
     pub one_way_delay: Duration,
+    /// Settings that do not depend on its layer.
+    pub terms: LinkTerms,
     /// Parameters of the layer for this link.
     pub params: LinkParams,
 }

@@ -135,7 +135,7 @@ pub trait Codec: fmt::Debug + Send {
     /// Bytes after the payload, for the store.
     fn tail(&self, bundle: &BundleMeta) -> Bytes;
     /// Renders the bundle for this hop; `payload` is the part of the payload that leaves. A fragment's payload is in
-    /// memory; a whole bundle's may be on disk.
+    /// memory; a whole bundle's may be on disk, unless [`Codec::computes_crc`] says otherwise.
     fn render(
         &self,
         bundle: &BundleMeta,
@@ -144,7 +144,8 @@ pub trait Codec: fmt::Debug + Send {
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded;
-    /// Begins a fragment that leaves on this hop from disk; `None`: this version needs its bytes in memory.
+    /// Begins a fragment, or a whole bundle with a new check sum, that leaves on this hop from disk; `None`: this
+    /// version needs its bytes in memory.
     fn piece(
         &self,
         _bundle: &BundleMeta,
@@ -154,7 +155,12 @@ pub trait Codec: fmt::Debug + Send {
     ) -> Option<Box<dyn Piece>> {
         None
     }
-    /// Function that rewrites the age in the first bytes of this bundle as it leaves; `None` if the bundle has no age.
+    /// Whether the whole bundle leaves with a check sum of its payload that is still to be computed: then the payload
+    /// must be in memory for [`Codec::render`], or leave as a [`Codec::piece`] of all its bytes.
+    fn computes_crc(&self, _bundle: &BundleMeta, _hop: &HopState) -> bool {
+        false
+    }
+    /// Function that rewrites the age in the first bytes of this bundle as it leaves; `None` if it has no age.
     fn restamp(&self, _bundle: &BundleMeta) -> Option<Restamp> {
         None
     }
@@ -297,6 +303,9 @@ impl Codec for BpV7 {
         room: &mut BytesMut,
     ) -> Option<Box<dyn Piece>> {
         Some(Box::new(v7::piece(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut, &self.accel, room)))
+    }
+    fn computes_crc(&self, bundle: &BundleMeta, hop: &HopState) -> bool {
+        v7::computes_crc(bundle, hop)
     }
     fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         has_age(bundle).then_some(v7::restamp as Restamp)
@@ -617,7 +626,11 @@ impl Edges {
     pub fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         self.of(bundle.version)?.restamp(bundle)
     }
-    /// Begins a fragment that leaves on this hop from disk; `None`: its bytes are needed in memory.
+    /// Whether the whole bundle leaves with a check sum of its payload that is still to be computed.
+    pub fn computes_crc(&self, bundle: &BundleMeta, hop: &HopState) -> bool {
+        self.of(bundle.version).is_some_and(|codec| codec.computes_crc(bundle, hop))
+    }
+    /// Begins what leaves on this hop from disk; `None`: its bytes are needed in memory.
     pub fn piece(&mut self, bundle: &BundleMeta, hop: &HopState, cut: Range<u64>) -> Option<Box<dyn Piece>> {
         let mut room = core::mem::take(&mut self.room);
         let piece = self.of(bundle.version).and_then(|codec| codec.piece(bundle, hop, cut, &mut room));

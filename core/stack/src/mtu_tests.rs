@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::layer::{self, ConvergenceLayer};
 use farlink_base::{
-    Accel, AgentSettings, Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, LayerId, LinkId, Payload,
-    Priority, Refusal, socket, store,
+    Accel, AgentSettings, Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, LayerId, LinkId, LinkTerms,
+    Payload, Priority, Refusal, socket, store,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_bpa::{Agent, Input, LinkSettings, OfferToken, Output, Settings};
@@ -36,6 +36,7 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         peer: EndpointId::ipn(3 - own, 0),
         rate: None,
         one_way_delay: Duration::ZERO,
+        terms: LinkTerms::default(),
         wire_bytes_per_million: 1_000_000,
         sessions: false,
         largest: largest.map(DataVolume),

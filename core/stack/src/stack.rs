@@ -66,7 +66,7 @@ impl Stack {
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
         let custody = config.custody.as_ref();
         let codes = reporting::codes(custody.map(|custody| custody.codes), config.compressed.as_ref()).map(Box::new);
-        let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: codes };
+        let v7 = BpV7 { profile: config.node.profile, crc: config.node.agent.crc, accel: config.accel, custody: codes };
         let v6 = BpV6 { profile: config.node.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
         // A node without rules pays nothing for security: its codec has no BPSec at all.
         let v7: Box<dyn Codec> = match &config.security {

@@ -150,7 +150,7 @@ impl AgeSetup {
     }
     fn tune(self, index: usize, config: &mut Config) {
         config.node.bundle_version = self.version;
-        config.node.crc = self.crc;
+        config.node.agent.crc = self.crc;
         // Bundles handed over early wait in the layer, which must then correct their age.
         config.node.agent.hand_over_ahead = self.ahead;
         config.node.limits.arriving_bytes = 1 << 30;

@@ -35,7 +35,7 @@ fn line(wire: &ReportWire, tune: impl Fn(usize, &mut Config) + 'static) -> Line 
         let codes = CustodyCodes { transfer_block: 0, custody_record: 0, ..CustodyCodes::default() };
         let codes = if config.custody.is_some() { CustodyCodes::default() } else { codes };
         let codes = config.compressed.is_some().then(|| Box::new(codes));
-        let v7 = BpV7 { profile: Profile::Strict, crc: config.node.crc, accel: config.accel, custody: codes };
+        let v7 = BpV7 { profile: Profile::Strict, crc: config.node.agent.crc, accel: config.accel, custody: codes };
         let wire = wire.clone();
         let heard = Reads(v7, move |codec: &BpV7, rope: &Payload| {
             if let Some(bytes) = rope.to_bytes().filter(|_| node != 2) {

@@ -136,7 +136,7 @@ fn few_signals_cover_thousand_bundles() {
         let ears = wires.clone();
         let speak = Box::new(move |node: usize, config: &Config| {
             let codes = Some(Box::new(CustodyCodes::default()));
-            let v7 = BpV7 { profile: Profile::Strict, crc: config.node.crc, accel: config.accel, custody: codes };
+            let v7 = BpV7 { profile: Profile::Strict, crc: config.node.agent.crc, accel: config.accel, custody: codes };
             let v6 = BpV6 { profile: Profile::Strict, numbers: aggregate };
             let mut codecs = vec![heard(v7, &ears[node]), heard(v6, &ears[node])];
             if version == 6 {

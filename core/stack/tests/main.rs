@@ -7,6 +7,7 @@ mod compressed;
 mod custody;
 mod layers_apart;
 mod line;
+mod link_crc;
 mod links_off;
 mod long_bundles;
 mod marginal_utility;

@@ -2,7 +2,8 @@
 
 use crate::reads::Reads;
 use farlink_base::{
-    Clock, DataRate, DtnTime, Duration, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, Priority,
+    Clock, DataRate, DtnTime, Duration, EndpointId, Event, Facts, Instant, LinkCrc, LinkId, LinkTerms, Malformed,
+    Payload, Priority,
 };
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_routing::{PlanIndex, contact_plan};
@@ -30,16 +31,20 @@ const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 
 struct Sender(Stack, Vec<Output>);
 impl Sender {
     fn new(codec: impl Fn(BpV7) -> Box<dyn Codec>) -> Sender {
+        Sender::over(LinkTerms::default(), codec)
+    }
+    fn over(terms: LinkTerms, codec: impl Fn(BpV7) -> Box<dyn Codec>) -> Sender {
         let mut config = Config::new(EndpointId::ipn(1, 0));
         config.layers = vec![LayerConfig { name: "messages".into(), kind: LayerKind::Message }];
         let span = LinkParams::Message { wire_bytes_per_million: 1_000_000 };
         let peer = EndpointId::ipn(2, 0);
         let (rate, one_way_delay) = (Some(DataRate(1_000_000)), Duration::ZERO);
-        config.links = vec![LinkConfig { name: "link".into(), peer, layer: 0, rate, one_way_delay, params: span }];
+        config.links =
+            vec![LinkConfig { name: "link".into(), peer, layer: 0, rate, one_way_delay, terms, params: span }];
         config.store.kind = StoreKind::Memory;
         config.router = "static".into();
         config.plan = Some(PlanIndex::new(contact_plan::parse(PLAN).expect("a plan").plan).into());
-        let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
+        let v7 = BpV7 { profile: config.node.profile, crc: config.node.agent.crc, accel: config.accel, custody: None };
         let mut sender = Sender(Stack::speaking(config, vec![codec(v7)]).expect("right"), Vec::new());
         let utc = Some(DtnTime(800_000_000_000));
         sender.tell(0, Input::Clock(Clock { at: Instant::ZERO, utc, error_ms: 0 }));
@@ -114,4 +119,22 @@ fn unreadable_fragment_never_leaves() {
     // The link is as ready as before, and the next contact has room for all of it.
     sender.run(30);
     assert!(matches!(sender.left()[..], [(600_000, size)] if size > 600_000), "{:?}", sender.left());
+}
+
+#[test]
+fn message_has_crc_of_its_link() {
+    let sizes = [LinkCrc::Node, LinkCrc::Crc16, LinkCrc::None].map(|crc| {
+        let mut sender = Sender::over(LinkTerms { crc, crc_forwarded: false }, |codec| Box::new(codec));
+        sender.send(1, 1000);
+        sender.run(6);
+        let bundle = sender.1.iter().find_map(|output| match output {
+            Output::Message(MessageOutput::Send { bundle, .. }) if !bundle.is_administrative() => Some(bundle.clone()),
+            _ => None,
+        });
+        let [(1000, size)] = sender.left()[..] else { panic!("{:?}", sender.left()) };
+        assert_eq!(bundle.expect("it left").size(), size, "{crc:?}: the neighbour gets what was charged");
+        size
+    });
+    // Payload and hop-count block have a CRC of 4 B, 2 B or none behind a head of 1 B.
+    assert_eq!([sizes[0] - sizes[1], sizes[1] - sizes[2]], [2 * 2, 2 * 3]);
 }

@@ -17,7 +17,7 @@ type StubWire = Arc<Mutex<Vec<Bytes>>>;
 
 /// BPv7 that records the bundles it reads.
 fn v7(config: &Config, wire: &StubWire) -> Box<dyn Codec> {
-    let codec = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
+    let codec = BpV7 { profile: config.node.profile, crc: config.node.agent.crc, accel: config.accel, custody: None };
     let wire = wire.clone();
     Box::new(Reads(codec, move |codec: &BpV7, rope: &Payload| {
         wire.lock().expect("nobody panicked").extend(rope.to_bytes());

@@ -89,6 +89,7 @@ fn node(own: u64, peer: u64) -> Stack {
         layer: 0,
         rate: Some(DataRate(BITS_PER_SECOND * 8 / BITS_PER_BYTE)),
         one_way_delay: Duration::ZERO,
+        terms: Default::default(),
         params: LinkParams::Ltp(span),
     }];
     config.router = "static".into();

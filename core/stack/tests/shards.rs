@@ -25,7 +25,7 @@ fn seconds(n: u64) -> Duration {
 fn number(index: usize) -> u64 {
     [1, 2, 2, 4][index]
 }
-fn tune(index: usize, config: &mut Config) {
+pub fn tune(index: usize, config: &mut Config) {
     config.node_ids = vec![EndpointId::ipn(number(index), 0)];
     for layer in &mut config.layers {
         match &mut layer.kind {
@@ -88,11 +88,11 @@ fn relay_with(layer: Layer, more: impl Fn(usize, &mut Config) + 'static) -> Line
     line.run(seconds(2));
     line
 }
-fn register(line: &mut Line, node: usize) {
+pub fn register(line: &mut Line, node: usize) {
     let endpoint = EndpointId::ipn(number(node), 1);
     line.tell(node, Input::App(AppInput::Register { registration: RegistrationId(1), endpoint, window: 100 }));
 }
-fn send(line: &mut Line, from: usize, to: usize, payload: &[u8]) {
+pub fn send(line: &mut Line, from: usize, to: usize, payload: &[u8]) {
     let bundle = SendRequest {
         source: EndpointId::ipn(number(from), 1),
         destination: EndpointId::ipn(number(to), 1),

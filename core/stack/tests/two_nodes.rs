@@ -58,6 +58,7 @@ fn config(layer: TestedLayer, index: u64, store: StoreKind, delay: Duration) -> 
         layer: 0,
         rate: None,
         one_way_delay: delay,
+        terms: Default::default(),
         params: span,
     }];
     config.keep_in(store, DataVolume(1 << 30));

@@ -70,7 +70,7 @@ fn heard<C: Codec + 'static>(codec: C, wire: &WireV6, change: fn(Bytes) -> Bytes
 }
 /// Both versions; the first node makes bundles of version 6.
 fn both(node: usize, config: &Config, wires: [&WireV6; 2], change: fn(Bytes) -> Bytes) -> Vec<Box<dyn Codec>> {
-    let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
+    let v7 = BpV7 { profile: config.node.profile, crc: config.node.agent.crc, accel: config.accel, custody: None };
     let v6 = BpV6 { profile: Profile::Strict, numbers: true };
     let mut codecs = vec![heard(v6, wires[0], change), heard(v7, wires[1], |bytes| bytes)];
     if node != 0 {
@@ -306,8 +306,12 @@ fn routing_loop_slows_v6_bundles() {
     for layer in LAYERS {
         for (numbers, clock) in [(true, true), (true, false), (false, true), (false, false)] {
             let speak = Box::new(move |_: usize, config: &Config| -> Vec<Box<dyn Codec>> {
-                let v7 =
-                    BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
+                let v7 = BpV7 {
+                    profile: config.node.profile,
+                    crc: config.node.agent.crc,
+                    accel: config.accel,
+                    custody: None,
+                };
                 vec![Box::new(BpV6 { profile: Profile::Strict, numbers }), Box::new(v7)]
             });
             let mirrors = |node: usize, config: &mut Config| {

@@ -5,7 +5,9 @@ use super::{CONTROL, EVENTS, KEYS, PLAN, SOCKET};
 use crate::driver::NodeContext;
 use farlink_base::node::{Given, params_of};
 use farlink_base::security::{PAYLOAD, PRIMARY, Role, Rule, Service};
-use farlink_base::{CUSTODY_TERMS, LayerParam, REPORT_TERMS, Rng, Setting, TUNNEL_TERMS, exact_duration, nanoseconds};
+use farlink_base::{
+    CUSTODY_TERMS, LINK_TERMS, LayerParam, REPORT_TERMS, Rng, Setting, TUNNEL_TERMS, exact_duration, nanoseconds,
+};
 use farlink_scenario::{Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
@@ -224,6 +226,7 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
         toml.text("rate", &format!("{} bit/s", rate.bits_per_second()));
     }
     toml.text("one_way_delay", &exact_duration(first_delay(own)));
+    toml.changed_terms(LINK_TERMS, &link.terms);
     // Datagram layers have no connection to open.
     if link.layer.kind.medium == Medium::Streams {
         toml.value("connect", link.layer.connect.connects(end.first));
@@ -353,8 +356,15 @@ impl Toml {
             self.value(row.name, row.setting().in_toml((row.get)(terms)));
         }
     }
-    /// Writes the layer parameters that the scenario gives; for the rest, the node has the same defaults as the
-    /// simulator.
+    /// Writes the settings of a table that differ from their defaults: builds from before a setting do not know it.
+    fn changed_terms<T: Default>(&mut self, table: &[LayerParam<T>], terms: &T) {
+        for (row, value) in table.iter().map(|row| (row.setting(), (row.get)(terms))) {
+            if value != row.default {
+                self.value(row.name, row.in_toml(value));
+            }
+        }
+    }
+    /// Writes the layer parameters given by the scenario; the node's defaults match the simulator's for the rest.
     fn settings(&mut self, known: &[Setting], given: &[(&str, u64)]) {
         for setting in known {
             let Some((_, value)) = given.iter().find(|(name, _)| *name == setting.name) else { continue };
@@ -431,6 +441,7 @@ mod tests {
         for line in ["node_ids = [\"ipn:2.0\", \"dtn://b/\"]", "dir = \"store\"", "connect = false"] {
             assert!(b.lines().any(|l| l == line), "{line}\n{b}");
         }
+        assert!(!a.contains("crc"), "older builds do not know this key of links:\n{a}");
     }
 
     #[test]

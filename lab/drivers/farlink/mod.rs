@@ -7,6 +7,7 @@ mod counted;
 mod events;
 mod lives;
 
+use crate::attached::{self, AppRecords, Attachment};
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use anyhow::{Context, Result};
 use counted::Counted;
@@ -39,7 +40,9 @@ pub const CONTROL: &str = "control.sock";
 const LOG: &str = "node.log";
 const LOWERED: &str = "its share of the memory budget";
 
-// Maximum number of bundles in hand-over before the first is accepted, if the scenario sets no limit.
+// The node's own echo service.
+const ECHO: u32 = 128;
+// Most bundles in hand-over before the first is accepted, if the scenario sets no limit.
 const WINDOW: u32 = 64;
 
 /// Driver of one Farlink node, with its state.
@@ -50,10 +53,12 @@ pub struct Farlink {
     counted: Counted,
     /// Number of kills, each of which left an event file.
     lives: u32,
+    /// What applications printed, in runs with other implementations.
+    records: AppRecords,
 }
 
 impl Driver for Farlink {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "farlink"
     }
 
@@ -95,26 +100,42 @@ impl Driver for Farlink {
         found
     }
 
-    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Option<Program> {
+    fn attachment(&self, _: &NodeContext<'_>) -> Result<Attachment> {
+        Ok(Attachment { via: "farlink".into(), at: SOCKET.into(), echo: Some(ECHO) })
+    }
+
+    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Result<Option<Program>> {
+        if node.scenario.has_foreign_nodes() {
+            return Ok(attached::receiver(node, traffic, into, &self.attachment(node)?));
+        }
         let entry = &node.scenario.traffic[traffic];
         let mut arguments = Arguments::new("recv");
         arguments.option("--service", entry.service);
         match &entry.kind {
             // The node itself answers pings.
-            TrafficKind::Ping { .. } => return None,
+            TrafficKind::Ping { .. } => return Ok(None),
             TrafficKind::File { .. } => {
                 arguments.option("--files", 1);
-                arguments.option("--out", into?.display());
+                arguments.option("--out", into.context("no folder for the file")?.display());
             }
             TrafficKind::Bundles { count, .. } => {
                 arguments.option("--count", count);
                 arguments.list.push("--discard".into());
             }
         }
-        Some(arguments.run(node))
+        Ok(Some(arguments.run(node)))
     }
 
-    fn sender(&self, node: &NodeContext<'_>, traffic: usize, content: Option<&Path>) -> Program {
+    fn sender(
+        &self,
+        node: &NodeContext<'_>,
+        traffic: usize,
+        content: Option<&Path>,
+        echo: Option<u32>,
+    ) -> Result<Program> {
+        if node.scenario.has_foreign_nodes() {
+            return attached::sender(node, traffic, content, &self.attachment(node)?, echo);
+        }
         let entry = &node.scenario.traffic[traffic];
         let to = destination(node, entry);
         if let TrafficKind::Ping { count, interval, size } = &entry.kind {
@@ -125,7 +146,7 @@ impl Driver for Farlink {
             // A reply may be late, but never later than the end of the run.
             arguments.option("--timeout", exact_duration(node.scenario.duration));
             arguments.list.push(to);
-            return arguments.run(node);
+            return Ok(arguments.run(node));
         }
         let mut arguments = Arguments::new("send");
         arguments.option("--to", to);
@@ -154,7 +175,7 @@ impl Driver for Farlink {
             TrafficKind::Ping { .. } => {}
         }
         arguments.list.extend(content.map(|c| c.display().to_string()));
-        arguments.run(node)
+        Ok(arguments.run(node))
     }
 
     fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program> {
@@ -174,7 +195,10 @@ impl Driver for Farlink {
     }
 
     fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally {
-        // On an error nothing new can be read yet; the run ends at its time limit at the latest.
+        if node.scenario.has_foreign_nodes() {
+            return self.records.tally(node);
+        }
+        // Errors mean that nothing new can be read yet; the time limit ends the run at the latest.
         let _ = self.read_on(node);
         self.counted.tally
     }
@@ -194,9 +218,15 @@ impl Driver for Farlink {
 
     fn events(&mut self, node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
         let mut reader = EventReader::new(node.scenario, node.index);
-        // One event file for each kill, then the current one.
-        let before = (0..self.lives).map(lives::events_of);
-        before.chain([EVENTS.to_string()]).try_for_each(|file| reader.read(&node.folder.join(file), each))
+        // One event file for each finished life, then that of the current one.
+        let files = (0..self.lives).map(lives::events_of).chain([EVENTS.to_string()]);
+        let foreign = node.scenario.has_foreign_nodes();
+        // Bundles have other names for the applications, which speak for all nodes of such a run.
+        let mut own = |row: EventRow| if foreign && row.source.is_some() { Ok(()) } else { each(row) };
+        for file in files {
+            reader.read(&node.folder.join(file), &mut own)?;
+        }
+        if foreign { AppRecords::events(node, each) } else { Ok(()) }
     }
 }
 
@@ -254,16 +284,11 @@ impl Arguments {
 
 /// Endpoint ID of the receiving application.
 fn destination(node: &NodeContext<'_>, traffic: &Traffic) -> String {
-    // Service 128 is the node's own echo service.
-    let service = match traffic.kind {
-        TrafficKind::Ping { .. } => 128,
-        _ => traffic.service,
-    };
     let id = &node.scenario.nodes[traffic.to].ids[0];
-    match id.strip_prefix("ipn:").and_then(|numbers| numbers.rsplit_once('.')) {
-        Some((number, _)) => format!("ipn:{number}.{service}"),
-        None if service == 128 => format!("{id}echo"),
-        None => format!("{id}{service}"),
+    match traffic.kind {
+        TrafficKind::Ping { .. } if !id.starts_with("ipn:") => format!("{id}echo"),
+        TrafficKind::Ping { .. } => attached::endpoint(id, ECHO),
+        _ => attached::endpoint(id, traffic.service),
     }
 }
 
@@ -287,7 +312,7 @@ mod tests {
         let node = NodeContext { scenario: &scenario, index: 0, folder, epoch, program, real_time: true };
         let driver = Farlink::default();
         let line = |p: Program| p.command.join(" ");
-        let file = line(driver.sender(&node, 0, Some(Path::new("/f"))));
+        let file = line(driver.sender(&node, 0, Some(Path::new("/f")), None).unwrap());
         for part in [
             "/bin/farlink send --at farlink.sock --json --to ipn:1.1000",
             "--rate 1000000 bit/s",
@@ -296,13 +321,13 @@ mod tests {
         ] {
             assert!(file.contains(part) || file.ends_with(" /f") && part.ends_with("/f"), "{part}: {file}");
         }
-        let ping = line(driver.sender(&node, 1, None));
+        let ping = line(driver.sender(&node, 1, None, None).unwrap());
         assert!(ping.contains("ping") && ping.ends_with("dtn://b/echo"), "{ping}");
-        assert!(driver.receiver(&node, 1, None).is_none());
-        let bundles = line(driver.sender(&node, 2, Some(Path::new("/c"))));
+        assert!(driver.receiver(&node, 1, None).unwrap().is_none());
+        let bundles = line(driver.sender(&node, 2, Some(Path::new("/c")), None).unwrap());
         assert!(bundles.contains("--raw") && bundles.contains("--interval 20 ms"), "{bundles}");
         assert!(bundles.contains("--report delivery,deletion --report-to ipn:1.0") && !file.contains("--report"));
-        let receiver = line(driver.receiver(&node, 2, None).unwrap());
+        let receiver = line(driver.receiver(&node, 2, None).unwrap().unwrap());
         assert!(receiver.contains("recv") && receiver.contains("--service 1002 --count 5 --discard"), "{receiver}");
     }
 

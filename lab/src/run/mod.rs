@@ -5,6 +5,7 @@ mod baseline;
 mod flows;
 mod folder;
 mod hosts;
+mod nodes;
 mod outages;
 mod outcome;
 mod phases;

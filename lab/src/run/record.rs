@@ -6,6 +6,7 @@ use super::folder::RunFolder;
 use super::outages::Outages;
 use super::outcome::{ProcessRecord, SessionOutcome};
 use super::session::PROBE_INTERVAL;
+use crate::attached;
 use crate::driver::NodeContext;
 use crate::gate::{Late, Signs};
 use crate::hybla;
@@ -46,6 +47,12 @@ pub fn write(
             real_time: outcome.real_time,
         };
         let name = &scenario.nodes[index].name;
+        if scenario.has_foreign_nodes() {
+            samples.extend(attached::round_trips(&node)?.into_iter().map(|mut sample| {
+                sample.time_ns = sample.time_ns.saturating_sub(outcome.start_ns);
+                sample
+            }));
+        }
         let otherwise = driver.deviations(&node);
         let disturbances = &mut writer.manifest().validity.disturbances;
         disturbances.extend(otherwise.iter().map(|what| format!("Node {name}: {what}.")));

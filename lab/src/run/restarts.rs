@@ -2,10 +2,11 @@
 //! again from its disk, and its receivers do, too; killed senders do not.
 
 use super::session::{FIRST_APPLICATION, LabSession};
+use crate::attached;
 use crate::driver::{Driver, NodeContext};
 use crate::supervisor::{Request, SignalName};
-use anyhow::{Result, bail};
-use farlink_scenario::{Down, Scenario};
+use anyhow::{Context, Result, bail};
+use farlink_scenario::{Down, Scenario, TrafficKind};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -148,13 +149,15 @@ impl LabSession<'_> {
         self.restarts.lives[node] += 1;
         let program = self.with_driver(node, |driver, context| driver.again(context))?;
         self.spawn(node as u32, node, &format!("node-{}", self.restarts.lives[node] + 1), program)?;
+        self.start_readiness(node)?;
         self.restarts.starting.push(killed);
         Ok(())
     }
 
     fn attach_again(&mut self, killed: &Killed) -> Result<()> {
+        self.start_companions(killed.node)?;
         for traffic in &killed.receivers {
-            let name = format!("{}-{}", self.scenario.traffic[*traffic].name, self.restarts.lives[killed.node] + 1);
+            let name = format!("{}-{}", attached::label(self.scenario, *traffic), self.restarts.lives[killed.node] + 1);
             self.start_receiver(*traffic, &name)?;
         }
         Ok(())
@@ -164,7 +167,11 @@ impl LabSession<'_> {
     pub fn start_receiver(&mut self, traffic: usize, name: &str) -> Result<()> {
         let to = self.scenario.traffic[traffic].to;
         let into = self.folder.received(traffic);
-        let Some(program) = self.drivers[to].receiver(&self.context(to), traffic, Some(&into)) else { return Ok(()) };
+        if matches!(self.scenario.traffic[traffic].kind, TrafficKind::File { .. }) {
+            std::fs::create_dir_all(&into).with_context(|| format!("cannot create {}", into.display()))?;
+        }
+        let program = self.drivers[to].receiver(&self.context(to), traffic, Some(&into))?;
+        let Some(program) = program else { return Ok(()) };
         let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
         self.spawn(id, to, &format!("{name}-receiver"), program)?.receives = Some(traffic);
         Ok(())

@@ -3,6 +3,7 @@
 use super::baseline::Baseline;
 use super::flows;
 use super::folder::RunFolder;
+use super::nodes::FIRST_HELPER;
 use super::outcome::{ProcessRecord, Remarks, SessionOutcome};
 use super::phases::Phases;
 use super::restarts::Restarts;
@@ -10,6 +11,7 @@ use super::retention::{FIRST_ZERO_WORK, Retention};
 use super::usage::Usages;
 use super::zero_work::ZeroWorks;
 use super::{LabOptions, LabProgress, hosts};
+use crate::attached;
 use crate::container;
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
@@ -31,7 +33,9 @@ use std::time::Duration;
 // Time for nodes to get ready before the run starts: a base, and an addition for each node.
 const LEAD: Duration = Duration::from_millis(1200);
 const LEAD_PER_NODE: Duration = Duration::from_millis(200);
-// Addition for each container: an OCI runtime takes 0.2 to 0.5 s to start a program on a loaded machine.
+// Longest wait for nodes that need not know when the run starts.
+const LONGEST_START: Duration = Duration::from_secs(3600);
+// An OCI runtime starts a program in 0.2 to 0.5 s on a loaded machine.
 const LEAD_PER_CONTAINER: Duration = Duration::from_millis(500);
 // Longest wait for the supervisor in one turn of the loop.
 const TURN: Duration = Duration::from_millis(10);
@@ -102,6 +106,9 @@ pub struct LabSession<'a> {
     /// Link changes that are still to come, and the number of programs started for past ones.
     changes: VecDeque<LinkChange>,
     changed: u32,
+    /// Programs started so far that belong to nodes, and those that wait for nodes or end them.
+    pub companions: u32,
+    pub helpers: u32,
     /// Whether the emulator has reported that all links are up.
     emulating: bool,
     waits: Vec<Lateness>,
@@ -113,6 +120,9 @@ impl<'a> LabSession<'a> {
     /// Sets up hosts and links, starts the nodes, and waits until all are ready. Then starts the receivers.
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
+        // Missing programs are told before anything is made.
+        let drivers =
+            (0..scenario.nodes.len()).map(|node| drivers::make(scenario, node)).collect::<Result<Vec<_>>>()?;
         let (containers, images): (Vec<_>, Vec<_>) =
             container::prepare(scenario, folder.root(), &program)?.into_iter().map(Option::unzip).unzip();
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
@@ -137,7 +147,8 @@ impl<'a> LabSession<'a> {
             remarks.notes.push(format!("Control groups of ended runs could not be removed: {}.", left.join(", ")));
         }
         let lead = LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32 + LEAD_PER_CONTAINER * contained;
-        let (start_ns, epoch) = choose_start(lead);
+        // Chosen again once the nodes that take their time are ready.
+        let (start_ns, epoch) = choose_start(LONGEST_START);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         // Latest first, so that the next sender to start is cheap to remove from the end.
         waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));
@@ -146,7 +157,7 @@ impl<'a> LabSession<'a> {
             folder,
             program,
             supervisor,
-            drivers: scenario.nodes.iter().map(|_| drivers::new_default()).collect(),
+            drivers,
             start_ns,
             epoch,
             processes: Vec::new(),
@@ -173,11 +184,17 @@ impl<'a> LabSession<'a> {
             // A link that the nodes must discover appears without an instruction to them.
             changes: scenario.link_changes().into_iter().filter(|change| !scenario.links[change.link].found).collect(),
             changed: 0,
+            companions: 0,
+            helpers: 0,
             emulating: false,
             waits: vec![Lateness::default(); scenario.nodes.len()],
             real_time: made.real_time,
             watch: MachineWatch::start(),
         };
+        session.check_restarts()?;
+        session.note_versions();
+        session.start_early_nodes()?;
+        (session.start_ns, session.epoch) = choose_start(lead);
         session.emulate()?;
         session.start_nodes()?;
         Ok(session)
@@ -214,8 +231,18 @@ impl<'a> LabSession<'a> {
         }
     }
 
+    fn note_versions(&mut self) {
+        for (node, driver) in self.scenario.nodes.iter().zip(&self.drivers).filter(|(_, driver)| !driver.needs_epoch())
+        {
+            let version = driver.version().unwrap_or_else(|| "of unknown version".into());
+            self.remarks.notes.push(format!("Node {} ran {} {version}.", node.name, driver.name()));
+        }
+    }
+
+    /// Starts the nodes that know when the run starts, and all receivers.
     fn start_nodes(&mut self) -> Result<()> {
-        for node in 0..self.scenario.nodes.len() {
+        for node in (0..self.scenario.nodes.len()).filter(|node| self.drivers[*node].needs_epoch()).collect::<Vec<_>>()
+        {
             let program = self.drivers[node].prepare(&self.context(node))?;
             self.spawn(node as u32, node, "node", program)?;
         }
@@ -229,7 +256,7 @@ impl<'a> LabSession<'a> {
             self.turn_before_start(|| "the links were".to_string())?;
         }
         for traffic in 0..self.scenario.traffic.len() {
-            self.start_receiver(traffic, &self.scenario.traffic[traffic].name)?;
+            self.start_receiver(traffic, &attached::label(self.scenario, traffic))?;
         }
         self.start_flow_receivers()
     }
@@ -374,9 +401,12 @@ impl<'a> LabSession<'a> {
             // The last count does not include this sender's bundles.
             self.delivered = false;
             let content = self.folder.content(self.scenario, traffic);
-            let program = self.drivers[entry.from].sender(&self.context(entry.from), traffic, content.as_deref());
+            let echo = self.drivers[entry.to].attachment(&self.context(entry.to))?.echo;
+            let context = self.context(entry.from);
+            let program = self.drivers[entry.from].sender(&context, traffic, content.as_deref(), echo)?;
             let id = FIRST_APPLICATION + traffic as u32 * 2;
-            self.spawn(id, entry.from, &format!("{}-sender", entry.name), program)?.sends = Some(traffic);
+            self.spawn(id, entry.from, &format!("{}-sender", attached::label(self.scenario, traffic)), program)?
+                .sends = Some(traffic);
         }
         Ok(())
     }
@@ -410,8 +440,8 @@ impl<'a> LabSession<'a> {
         total
     }
 
-    /// Waits for a reply of the supervisor, at most 10 ms, and processes all replies that have arrived.
-    fn turn(&mut self) -> Result<()> {
+    /// Waits a moment for the supervisor and processes its replies.
+    pub fn turn(&mut self) -> Result<()> {
         let mut reply = self.supervisor.next(TURN)?;
         while let Some(said) = reply {
             self.note(said)?;
@@ -497,6 +527,14 @@ impl<'a> LabSession<'a> {
             (None, None) => "no status".to_string(),
         };
         let is_node = id < FIRST_APPLICATION;
+        // Such a node goes on in the background; whether it does shows at its interface.
+        if is_node && code == Some(0) && self.drivers[process.node].forks() {
+            return Ok(());
+        }
+        if id > FIRST_HELPER && !self.stopping && code != Some(0) && !process.killed {
+            let (node, name) = (&self.scenario.nodes[process.node].name, self.drivers[process.node].name().to_string());
+            bail!("node `{node}` ({name}) did not get ready: {how}\nhint: its log shows why");
+        }
         // Background traffic that fails is a doubt about the run, not its end.
         if !self.stopping && !process.killed && !flows::is_flow(id) && (is_node || code != Some(0)) {
             let node = &self.scenario.nodes[process.node];
@@ -517,14 +555,14 @@ impl<'a> LabSession<'a> {
         self.stopping = true;
         self.stop(|p| p.id >= FIRST_APPLICATION)?;
         let tally = self.tally();
-        self.stop(|p| p.id < FIRST_APPLICATION)?;
+        self.stop_nodes()?;
         self.supervisor.tell(&Request::StopEmulator)?;
         let emulator_ended = |s: &Self| s.records.iter().any(|record| record.role == Role::Emulator);
         self.turns_until(emulator_ended)?;
         Ok(tally)
     }
 
-    fn stop(&mut self, which: impl Fn(&SessionProcess) -> bool) -> Result<()> {
+    pub fn stop(&mut self, which: impl Fn(&SessionProcess) -> bool) -> Result<()> {
         let left = |s: &Self| -> Vec<u32> {
             s.processes.iter().filter(|p| which(p) && p.exited.is_none()).map(|p| p.id).collect()
         };
@@ -538,7 +576,12 @@ impl<'a> LabSession<'a> {
     }
 
     pub fn turns_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
-        let deadline = std::time::Instant::now() + GRACE;
+        self.turns_within(GRACE, done)
+    }
+
+    /// Turns until `done`, at most for this time.
+    pub fn turns_within(&mut self, longest: Duration, done: impl Fn(&Self) -> bool) -> Result<()> {
+        let deadline = std::time::Instant::now() + longest;
         while !done(self) && std::time::Instant::now() < deadline {
             self.turn()?;
         }

@@ -244,7 +244,7 @@ impl Server {
             (command, None, None)
         };
         command.envs(marks);
-        command.current_dir(&setup.directory).stdin(Stdio::null());
+        command.current_dir(&setup.directory).stdin(no_input()?);
         command.stdout(match &setup.stdout {
             Some(file) => Stdio::from(File::create(file)?),
             // Standard output of this process carries replies only.
@@ -467,6 +467,15 @@ impl From<SignalName> for process::Signal {
             SignalName::Continue => process::Signal::Continue,
         }
     }
+}
+
+/// Standard input that is at its end.
+fn no_input() -> io::Result<Stdio> {
+    // A root without devices has a pipe instead, which ends as its writer is gone.
+    Ok(match File::open("/dev/null") {
+        Ok(file) => file.into(),
+        Err(_) => io::pipe()?.0.into(),
+    })
 }
 
 #[cfg(test)]

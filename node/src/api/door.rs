@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -89,7 +89,7 @@ fn token(file: &Path) -> anyhow::Result<String> {
     let what = || format!("control token {}", file.display());
     if !file.exists() {
         let mut random = [0; 32];
-        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).with_context(what)?;
+        farlink_os::random(&mut random).with_context(what)?;
         let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let fresh = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
         // `exists` is false for a dangling link, but creating a file through it is refused.

@@ -3,7 +3,7 @@
 //! Plain settings come from the table in `core/base/src/node.rs`, parameters of convergence layers from the tables of
 //! `core/cla`.
 
-use farlink_base::{CUSTODY_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
+use farlink_base::{CUSTODY_TERMS, LINK_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::custody::PATTERNS;
 use farlink_config::node::row_keys;
@@ -131,7 +131,7 @@ const TLS: &[Key] = &[
     key("authorities", PEM, Absent, "Certificates of those whose word on other nodes is believed."),
 ];
 
-/// Keys that every `[link.NAME]` has; its layer's parameters follow.
+/// Keys that every `[link.NAME]` has, beside the rows of [`LINK_TERMS`]; its layer's parameters follow.
 const LINK: &[Key] = &[
     key("layer", Text, Required, "Name of a [layer]."),
     key("peer", NODE_ID, Required, "Node ID of the neighbour."),
@@ -186,6 +186,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     if layer.settings().iter().any(|setting| setting.name == "tls") {
         of_layer.extend_from_slice(TLS);
     }
+    let of_every_link = [LINK, &setting_keys(&settings(LINK_TERMS))].concat();
     let keys = |common: &[Key], own: &[Key], settings| -> &'static [Key] {
         [common, own, &setting_keys(settings)].concat().leak()
     };
@@ -195,7 +196,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
             help: layer.title,
             keys: keys(&[KIND, listen(layer), SHARD], &of_layer, &layer.settings()),
         },
-        link: Section { name: "link", help: layer.title, keys: keys(LINK, &of_link, &layer.link_settings()) },
+        link: Section { name: "link", help: layer.title, keys: keys(&of_every_link, &of_link, &layer.link_settings()) },
     }
 }
 

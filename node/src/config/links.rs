@@ -4,11 +4,12 @@ use super::build::{endpoint, socket_address};
 use super::keys::{self, LayerSections};
 use super::{LayerSettings, LinkSettings};
 use crate::tls::Files;
-use farlink_base::NodeId;
 use farlink_base::layer::LAYERS_MAX;
+use farlink_base::{LINK_TERMS, NodeId};
 use farlink_bundle::EndpointId;
 use farlink_cla::ltp::Authentication;
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium};
+use farlink_config::custody::terms;
 use farlink_config::{Errors, Input, Reader, Tables, nearest};
 use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, LinkParams, Neighbour};
 use std::path::{Path, PathBuf};
@@ -166,6 +167,7 @@ pub fn links(
             layer,
             rate: reader.rate("rate"),
             one_way_delay: reader.duration("one_way_delay").unwrap_or_default(),
+            terms: terms(&reader, LINK_TERMS),
             params: span.unwrap_or(LinkParams::Message { wire_bytes_per_million: 1_000_000 }),
         });
         settings.push(LinkSettings { address, key });

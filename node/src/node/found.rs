@@ -5,7 +5,7 @@ use super::{DISCOVERY, GivenLink, Node};
 use crate::clock;
 use crate::config::{DiscoverySettings, LinkSettings};
 use crate::discovery::{Discovery, Own};
-use farlink_base::{Duration, EndpointId, Instant, LayerId, NodeId};
+use farlink_base::{Duration, EndpointId, Instant, LayerId, LinkTerms, NodeId};
 use farlink_cla::announce::{ATTEMPT, Around, BeaconCounts, DiscoveredId, LinkNow, Output};
 use farlink_stack::{Identity, LinkConfig, Neighbour, Stack};
 use std::net::SocketAddr;
@@ -199,6 +199,7 @@ fn found_link(
         layer,
         rate: None,
         one_way_delay: Duration::ZERO,
+        terms: LinkTerms::default(),
         params: kind.link(to, &[]).discovered(ATTEMPT * 2),
     };
     (link, LinkSettings { address: Some(address.to_string()), key: None })

@@ -136,10 +136,29 @@ impl Node {
                 self.known.given.insert(old, fresh);
                 return Ok(());
             }
+            if running.is_some_and(|running| only_terms_differ(running, &fresh)) {
+                return self.set_link_terms(old, fresh);
+            }
             self.end_link(old);
         }
         self.end_found_links_to(link.peer.node());
         self.make_link((link, settings), false).map(drop)
+    }
+    /// Changes in all shards the settings of a link that do not depend on its layer; its sessions go on.
+    fn set_link_terms(&mut self, id: LinkId, link: GivenLink) -> Result<(), ConfigError> {
+        let layer = link.0.layer;
+        let set = move |node: &mut Node| {
+            node.stack.set_link_terms(id, link.0.terms);
+            tracing::info!("link {} has other settings", link.0.name);
+            node.known.given.insert(id, link.clone());
+        };
+        let own = set.clone();
+        self.owner(layer, move |node| {
+            own(node);
+            Ok(())
+        })?;
+        self.all_but_owner(layer, set);
+        Ok(())
     }
     /// Adds a link to a discovered neighbour.
     pub(super) fn set_found_link(&mut self, link: GivenLink) -> Result<LinkId, ConfigError> {
@@ -241,6 +260,13 @@ impl Node {
         gone.into_iter().for_each(|id| self.end_link(id));
         self.add_links(fresh).map_err(|why| why.to_string())
     }
+}
+
+/// Returns whether two links differ only in settings that do not depend on their layer.
+fn only_terms_differ(old: &GivenLink, new: &GivenLink) -> bool {
+    let mut old = old.clone();
+    old.0.terms = new.0.terms;
+    old == *new
 }
 
 /// Returns whether two links differ only in the generations of their key.

@@ -152,7 +152,7 @@ impl Offline {
     }
     fn new(dir: &Path, medium: Medium) -> Offline {
         let mut seed = [0; 8];
-        let _ = File::open("/dev/urandom").and_then(|file| io::Read::read_exact(&mut &file, &mut seed));
+        let _ = farlink_os::random(&mut seed);
         let config = Config {
             // No bound of remembered deliveries and no spare files: everything is kept, nothing more is written.
             seed: u64::from_ne_bytes(seed),

@@ -2,8 +2,10 @@
 
 use crate::column::Text;
 use crate::manifest::Manifest;
+use crate::nagle::NagleReport;
 use crate::page::axis::nice_step;
 use crate::page::map::Play;
+use crate::round_trip::RoundTrip;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, STORED_BYTES};
 use crate::statistics::{FlowUse, Statistics};
@@ -35,6 +37,10 @@ pub struct RunData {
     pub latencies: Vec<f64>,
     /// Data of each traffic flow, in order of the flows' first bundles; empty if there is only one.
     pub flows: Vec<FlowData>,
+    /// Number of answered pings.
+    pub round_trips: usize,
+    /// Facts about Nagle's algorithm; absent with few pings.
+    pub nagle: Option<NagleReport>,
     /// Mean time of delivered bundles in each step of their path.
     pub steps: Vec<PathStep>,
     /// Data of the animated map, if nodes have positions.
@@ -94,8 +100,11 @@ impl RunData {
         let bundles = run.bundles()?;
         // About 120 bins: enough to show passes, few enough to draw.
         let bin_s = nice_step(span_s / 120.0);
-        let statistics = Statistics::read(run)?;
+        let round_trips = RoundTrip::read(run, &bundles)?;
+        let statistics = Statistics::with(run, &bundles, &round_trips)?;
         Ok(RunData {
+            round_trips: round_trips.len(),
+            nagle: NagleReport::read(run, &round_trips),
             label: manifest.world_title(),
             folder: run.folder().display().to_string(),
             bin_s,

@@ -5,6 +5,7 @@ use crate::compare::Comparison;
 use crate::expect::Missed;
 use crate::format::{Quantity, difference};
 use crate::manifest::{RunWorld, Validity};
+use crate::nagle::NagleVerdict;
 
 /// Severity mark of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -115,6 +116,7 @@ fn outcome(run: &RunData) -> Vec<Finding> {
             ),
         });
     }
+    all.extend(round_trips(run));
     for Missed { key, expected, found } in Missed::of(&run.manifest, s) {
         all.push(finding(Severity::Bad, format!("expectation missed ({key}): {found}; expected {expected}.")));
     }
@@ -122,6 +124,21 @@ fn outcome(run: &RunData) -> Vec<Finding> {
         all.push(finding(Severity::Bad, format!("{} bundles were delivered more than once.", count(s.redelivered))));
     }
     all
+}
+
+/// Round trips of pings, and what delays them.
+fn round_trips(run: &RunData) -> Vec<Finding> {
+    let text = |s: f64| Quantity::Seconds.text(s);
+    let times = run.statistics.round_trip_s.map(|times| {
+        let count = Quantity::Count.text(run.round_trips as f64);
+        let (p50, p90, p99) = (text(times.p50), text(times.p90), text(times.p99));
+        finding(Severity::Note, format!("{count} pings were answered: median {p50}, 90 % {p90}, 99 % {p99}."))
+    });
+    let nagle = run.nagle.as_ref().and_then(|nagle| {
+        let level = if nagle.verdict() == NagleVerdict::Found { Severity::Bad } else { Severity::Note };
+        Some(finding(level, nagle.finding()?))
+    });
+    times.into_iter().chain(nagle).collect()
 }
 
 /// Agreement of two runs, and the step in which a difference in latency arises.

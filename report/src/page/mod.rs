@@ -7,6 +7,8 @@ mod canvas;
 mod chart;
 mod curves;
 mod data;
+pub mod distribution;
+pub mod drawing;
 mod findings;
 mod map;
 mod network;
@@ -16,6 +18,7 @@ mod plain_flows;
 pub mod plot;
 mod retention;
 mod sections;
+pub mod stack;
 mod svg;
 mod timeline;
 

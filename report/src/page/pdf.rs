@@ -86,13 +86,13 @@ fn ink(class: &str) -> (&'static str, f64) {
     let series = class.split(' ').find_map(|word| word.strip_prefix('s')?.parse::<usize>().ok());
     let wide = match class.split(' ').next() {
         Some("line") => 2.0,
-        Some("paper") => 1.6,
+        Some("paper" | "reference") => 1.6,
         Some("bound") => 1.3,
         _ => 1.0,
     };
     let plain = match class {
         "grid" => "#e8ebef",
-        "axis" | "tick" | "title" => "#5a6675",
+        "axis" | "tick" | "title" | "reference" => "#5a6675",
         _ => "#1c2430",
     };
     (series.map_or(plain, |number| INKS[number % INKS.len()]), wide)
@@ -186,7 +186,9 @@ impl Canvas for Pdf {
             let _ = write!(path, " {} l", self.at(*point));
             last = *point;
         }
-        let _ = writeln!(self.page, "{path} S");
+        // The pattern of dashes stays until it is changed.
+        let (dashes, end) = if class == "reference" { ("[4.5 3] 0 d\n", "\n[] 0 d") } else { ("", "") };
+        let _ = writeln!(self.page, "{dashes}{path} S{end}");
     }
     fn circle(&mut self, class: &str, (x, y): (f64, f64), r: f64, _tip: &str) {
         self.pen(class);

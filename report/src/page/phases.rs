@@ -23,8 +23,9 @@ impl ReportPage<'_> {
                 let _ = write!(out, "<h3>{}</h3>", escape(&run.label));
             }
             out.push_str(
-                "<div class=\"scroll\"><table class=\"stack\" style=\"--columns:4\"><thead><tr><th>phase</th>\
-                 <th>time</th><th>bundles</th><th>mean latency</th><th>goodput</th></tr></thead><tbody>",
+                "<div class=\"scroll\"><table class=\"stack\" style=\"--columns:5\"><thead><tr><th>phase</th>\
+                 <th>time</th><th>bundles</th><th>mean latency</th><th>median round trip</th>\
+                 <th>goodput, at the receiver</th></tr></thead><tbody>",
             );
             run.statistics.phases.iter().for_each(|phase| phase_row(out, phase));
             out.push_str("</tbody></table></div>");
@@ -38,16 +39,19 @@ impl ReportPage<'_> {
 
 fn phase_row(out: &mut String, phase: &PhaseUse) {
     let seconds = |s: f64| Quantity::Seconds.text(s);
+    let rate = |rate: Option<f64>| rate.map_or("n/a".into(), |rate| Quantity::Rate.text(rate));
     let _ = write!(
         out,
-        "<tr><th>{}</th><td>{} to {}</td><td>{} of {} delivered</td><td>{}</td><td>{}</td></tr>",
+        "<tr><th>{}</th><td>{} to {}</td><td>{} of {} delivered</td><td>{}</td><td>{}</td><td>{}, {}</td></tr>",
         escape(&phase.facts.name),
         seconds(phase.facts.start_s),
         seconds(phase.facts.end_s),
         phase.delivered,
         phase.created,
         phase.latency_s.map_or("n/a".into(), |latency| seconds(latency.mean)),
-        phase.goodput_bit_s.map_or("n/a".into(), |goodput| Quantity::Rate.text(goodput)),
+        phase.round_trip_s.map_or("n/a".into(), |times| seconds(times.p50)),
+        rate(phase.goodput_bit_s),
+        rate(phase.goodput_received_bit_s),
     );
 }
 

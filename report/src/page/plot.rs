@@ -5,9 +5,7 @@
 
 use super::axis::Axis;
 use super::canvas::Canvas;
-use super::chart::titled;
-use super::pdf::Pdf;
-use super::svg::{Svg, escape, text_width};
+use super::drawing::{Drawing, LabelFrame, LegendEntry};
 use crate::format::Quantity;
 use std::ops::RangeInclusive;
 
@@ -77,10 +75,18 @@ pub struct Plot {
     pub series: Vec<Series>,
     /// Drawing style of the series.
     pub shape: PlotShape,
+    /// Line across all series.
+    pub reference: Option<ReferenceLine>,
 }
 
-const TOP: f64 = 26.0;
-const BOTTOM: f64 = 44.0;
+/// A line across all series, such as a limit, with a value for each position of the horizontal axis.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReferenceLine {
+    /// Name beside the legend.
+    pub label: String,
+    /// Values by position; absent where there is none.
+    pub points: Vec<Option<Estimate>>,
+}
 
 impl Plot {
     /// Largest value with its interval, those of the paper included. At most a quarter of the mean counts of an
@@ -89,39 +95,46 @@ impl Plot {
         let end = |e: &Estimate| e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0);
         let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(end);
         let theirs = self.series.iter().flat_map(|s| &s.paper).flatten().copied();
-        ours.chain(theirs).filter(|v| v.is_finite()).fold(0.0, f64::max)
+        let reference = self.reference.iter().flat_map(|line| &line.points).flatten().map(end);
+        ours.chain(theirs).chain(reference).filter(|v| v.is_finite()).fold(0.0, f64::max)
     }
+}
 
-    /// Draws the figure for a page that has the report's style sheet.
-    pub fn draw(&self, width: f64, height: f64) -> String {
-        let mut svg = Svg::new(width, height, &self.label);
-        self.paint(&mut svg, width, height);
-        svg.finish()
+impl Drawing for Plot {
+    fn label(&self) -> &str {
+        &self.label
     }
-
+    fn entries(&self) -> Vec<LegendEntry<'_>> {
+        self.series.iter().map(|series| (series.label.as_str(), series.colour)).collect()
+    }
+    fn note(&self) -> String {
+        self.reference.as_ref().map_or(String::new(), |line| format!("dashed: {}", line.label))
+    }
     fn paint(&self, on: &mut dyn Canvas, width: f64, height: f64) {
         let y_axis = Axis::round(self.quantity, self.most.unwrap_or_else(|| self.largest()), 4);
-        let widest = y_axis.ticks.iter().map(|(_, text)| text_width(text, 12.0)).fold(0.0, f64::max);
-        let (left, right) = (widest + 14.0, width - 12.0);
-        let (top, bottom) = (TOP, height - BOTTOM);
-        let y = |v: f64| y_axis.place(v.clamp(y_axis.from, y_axis.to), bottom, top);
-        for (value, text) in &y_axis.ticks {
-            on.line("grid", (left, y(*value)), (right, y(*value)));
-            on.text("tick", (left - 7.0, y(*value) + 4.0), "end", text);
+        let frame = LabelFrame::paint(on, (width, height, 0.0), &self.x, &y_axis, (&self.x_title, &self.y_title));
+        let y = |value: f64| frame.y(&y_axis, value);
+        if let Some(line) = &self.reference {
+            self.dashed(on, line, &frame, &y);
         }
-        on.line("axis", (left, bottom), (right, bottom));
-        let room = (right - left) / self.x.len().max(1) as f64;
-        let middle = |place: usize| left + room * (place as f64 + 0.5);
-        let longest = self.x.iter().map(|text| text_width(text, 12.0) + 8.0).fold(1.0, f64::max);
-        let every = (longest / room).ceil().max(1.0) as usize;
-        for (place, text) in self.x.iter().enumerate().step_by(every) {
-            on.text("tick", (middle(place), bottom + 19.0), "middle", text);
-        }
-        on.text("title", (4.0, 14.0), "start", &titled(&self.y_title, &y_axis.unit));
-        on.text("title", (right, bottom + 37.0), "end", &self.x_title);
         for (number, series) in self.series.iter().enumerate() {
-            self.one(on, number, series, (room, bottom), &middle, (&y, y_axis.from..=y_axis.to));
+            let middle = |place: usize| frame.middle(place);
+            self.one(on, number, series, (frame.room, frame.bottom), &middle, (&y, y_axis.from..=y_axis.to));
         }
+    }
+}
+
+impl Plot {
+    /// Draws each value over the whole width of its position.
+    fn dashed(&self, on: &mut dyn Canvas, line: &ReferenceLine, frame: &LabelFrame, y: &dyn Fn(f64) -> f64) {
+        let half = frame.room / 2.0;
+        let ends = |(place, estimate): (usize, &Option<Estimate>)| {
+            let at = y(estimate.filter(|e| e.mean.is_finite())?.mean);
+            Some([(frame.middle(place) - half, at), (frame.middle(place) + half, at)])
+        };
+        let points: Vec<(f64, f64)> = line.points.iter().enumerate().filter_map(ends).flatten().collect();
+        let known: Vec<String> = line.points.iter().flatten().map(|e| e.text(self.quantity)).collect();
+        on.path("reference", &points, false, &format!("{}: {}", line.label, known.join(", ")));
     }
 
     fn one(
@@ -172,74 +185,6 @@ impl Plot {
             on.circle(&format!("paper {class}"), (middle(place) + offset, y(value)), 5.0, &tip);
         }
     }
-
-    /// Renders the legend as HTML.
-    pub fn legend(&self) -> String {
-        let key = |series: &Series| {
-            let class = series.colour % COLOURS;
-            format!("<span class=\"key s{class}\">{}</span>", escape(&series.label))
-        };
-        format!("<div class=\"legend\">{}</div>", self.series.iter().map(key).collect::<String>())
-    }
-
-    /// Height of title and legend in a standalone figure, in pixels.
-    fn above(&self) -> f64 {
-        26.0 + 18.0 * self.series.len().div_ceil(4) as f64
-    }
-
-    fn head(&self, on: &mut dyn Canvas, title: &str, width: f64) {
-        const COLUMNS: usize = 4;
-        on.text("name", (4.0, 18.0), "start", title);
-        for (place, series) in self.series.iter().enumerate() {
-            let at = (10.0 + (place % COLUMNS) as f64 * width / COLUMNS as f64, 38.0 + 18.0 * (place / COLUMNS) as f64);
-            on.circle(&format!("mark s{}", series.colour % COLOURS), (at.0, at.1 - 4.0), 4.0, "");
-            on.text("label", (at.0 + 9.0, at.1), "start", &series.label);
-        }
-    }
-
-    /// Renders the standalone figure as a PDF document of one page.
-    pub fn pdf(&self, title: &str, width: f64, height: f64) -> String {
-        let above = self.above();
-        let mut page = Pdf::new(width, height + above);
-        self.head(&mut page, title, width);
-        page.down = above;
-        self.paint(&mut page, width, height);
-        page.finish(title)
-    }
-
-    /// Renders a standalone SVG file, with style, title and legend.
-    pub fn file(&self, title: &str, width: f64, height: f64) -> String {
-        // The SVG element of the plot is unwrapped and placed below title and legend.
-        let drawn = self.draw(width, height);
-        let inside = drawn.split_once('>').map_or("", |(_, rest)| rest);
-        let above = self.above();
-        let mut head = Svg::new(width, above, "");
-        self.head(&mut head, title, width);
-        let head = head.finish();
-        let head = head.split_once('>').map_or("", |(_, rest)| rest);
-        let (head, inside) = (head.trim_end_matches("</svg>"), inside.trim_end_matches("</svg>"));
-        let label = escape(&self.label);
-        let tall = height + above;
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{tall}\" \
-             viewBox=\"0 0 {width} {tall}\" role=\"img\" aria-label=\"{label}\"><style>{}</style>\
-             <rect class=\"page\" width=\"100%\" height=\"100%\"/>{head}<g transform=\"translate(0 {above})\">{inside}</g></svg>\n",
-            style()
-        )
-    }
-}
-
-/// Style sheet of a standalone file.
-fn style() -> String {
-    let mut out = String::from(
-        "text{font:12px system-ui,sans-serif;fill:#1c2430}.page{fill:#fff}.name{font-size:14px;font-weight:600}\
-         .tick,.title{fill:#5a6675}.grid{stroke:#e8ebef}.axis{stroke:#5a6675}.bound{stroke:#1c2430;stroke-width:1.3}.line{fill:none;stroke-width:2}\
-         .paper{fill:none;stroke-width:1.6}",
-    );
-    for (number, ink) in INKS.iter().enumerate() {
-        out.push_str(&format!(".s{number}{{stroke:{ink}}}.mark.s{number},.bar.s{number}{{fill:{ink}}}"));
-    }
-    out
 }
 
 #[cfg(test)]
@@ -266,7 +211,19 @@ mod tests {
                 series("ccc & co", 9, vec![None, estimate(f64::NAN, None)]),
             ],
             shape,
+            reference: None,
         }
+    }
+
+    #[test]
+    fn reference_is_dashed_across_positions() {
+        let points = vec![None, Some(Estimate { mean: 2.0, half: None })];
+        let reference = Some(ReferenceLine { label: "plain TCP".into(), points });
+        let plot = Plot { reference, ..plot(PlotShape::Bars) };
+        assert_eq!((plot.largest(), plot.note()), (2.0, "dashed: plain TCP".into()));
+        let (svg, pdf) = (plot.file("x", 640.0, 300.0), plot.pdf("x", 640.0, 300.0));
+        assert_eq!((svg.matches("class=\"reference\"").count(), svg.matches("plain TCP: 2<").count()), (1, 1));
+        assert!(svg.contains(">dashed: plain TCP<") && pdf.contains("[4.5 3] 0 d"), "{svg}");
     }
 
     #[test]

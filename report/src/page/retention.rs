@@ -84,7 +84,7 @@ mod tests {
     fn page(relay: RetentionFacts) -> String {
         let facts = PhaseFacts { name: "relay".into(), retention: vec![relay], ..PhaseFacts::default() };
         let mut out = String::new();
-        retention(&mut out, &PhaseUse::all(&[facts], &[]));
+        retention(&mut out, &PhaseUse::all(&[facts], &[], &[]));
         out
     }
 
@@ -112,7 +112,7 @@ mod tests {
         let shown = page(RetentionFacts { unavailable, ..RetentionFacts::default() });
         assert!(shown.contains("n/a: its conversations are enciphered (TLS)"), "{shown}");
         let mut none = String::new();
-        retention(&mut none, &PhaseUse::all(&[PhaseFacts::default()], &[]));
+        retention(&mut none, &PhaseUse::all(&[PhaseFacts::default()], &[], &[]));
         assert_eq!(none, "");
     }
 }

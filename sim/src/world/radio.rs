@@ -8,7 +8,7 @@ use super::World;
 use crate::contacts::ContactEdge;
 use crate::observe::Observer;
 use crate::radio::radios::{Link, RadioOutcome, Radios};
-use farlink_base::{EndpointId, Rng};
+use farlink_base::{EndpointId, LinkTerms, Rng};
 use farlink_stack::LinkConfig;
 
 impl<O: Observer> World<O> {
@@ -69,6 +69,7 @@ impl<O: Observer> World<O> {
             layer: 0,
             rate: kind.rate,
             one_way_delay: delay,
+            terms: LinkTerms::default(),
             params: kind.params.clone(),
         };
         let (configs, free_hellos) = ([config(&other.1), config(&one.1)], kind.metadata_free);

@@ -11,7 +11,7 @@ use crate::work::{Step, Timer};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{Clock, Duration, EndpointId, Event, Instant, LinkId, NodeId, PeerId, Sink};
+use farlink_base::{Clock, Duration, EndpointId, Event, Instant, LinkId, LinkTerms, NodeId, PeerId, Sink};
 use farlink_book::{Identity, Origin, Peer, PolicyEvent};
 use farlink_routing::{GroupId, PlacedPlan, PlanIndex};
 
@@ -347,6 +347,7 @@ impl Agent {
                 peer: name,
                 rate: None,
                 one_way_delay: Duration::ZERO,
+                terms: LinkTerms::default(),
                 wire_bytes_per_million: 1_000_000,
                 sessions: false,
                 largest: None,

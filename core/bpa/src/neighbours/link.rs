@@ -4,7 +4,7 @@ use crate::settings::LinkSettings;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::layer::LinkState;
-use farlink_base::{DataRate, Duration, Instant, LinkId, PeerId, TimerKey};
+use farlink_base::{DataRate, Duration, Instant, LinkId, LinkTerms, PeerId, TimerKey};
 use farlink_routing::contact_plan::PlanClock;
 use farlink_routing::{GroupId, PlanIndex};
 
@@ -144,6 +144,8 @@ pub struct Link {
     pub rate: Option<DataRate>,
     /// One-way delay that applies without a contact.
     pub one_way_delay: Duration,
+    /// Settings that do not depend on its layer.
+    pub terms: LinkTerms,
     /// Bytes on the link per 1,000,000 bytes of bundle.
     pub wire_bytes_per_million: u32,
     /// MTU, for encoded bundles, bytes; [`ANY`]: unbounded.
@@ -189,6 +191,7 @@ impl Link {
             peer,
             rate: settings.rate,
             one_way_delay: settings.one_way_delay,
+            terms: settings.terms,
             // Below 1,000,000 the wire would carry fewer bytes than the bundle has.
             wire_bytes_per_million: u32::try_from(settings.wire_bytes_per_million).unwrap_or(u32::MAX).max(1_000_000),
             largest: settings.largest.map_or(ANY, |most| u32::try_from(most.bytes()).unwrap_or(ANY)),
@@ -310,6 +313,7 @@ mod tests {
             peer: EndpointId::Null,
             rate: None,
             one_way_delay: Duration::from_millis(5),
+            terms: LinkTerms::default(),
             wire_bytes_per_million: 1_100_000,
             sessions: false,
             largest: None,

@@ -197,7 +197,7 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{DataRate, Duration};
+    use farlink_base::{DataRate, Duration, LinkTerms};
 
     fn settings(link: u32, peer: EndpointId) -> LinkSettings {
         LinkSettings {
@@ -206,6 +206,7 @@ mod tests {
             peer,
             rate: None,
             one_way_delay: Duration::ZERO,
+            terms: LinkTerms::default(),
             wire_bytes_per_million: 1_000_000,
             sessions: false,
             largest: None,

@@ -14,7 +14,7 @@ use crate::work::{Step, Timer};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{Duration, Event, Facts, HopState, Instant, LinkId, PeerId, Refusal, Sink};
+use farlink_base::{Duration, Event, Facts, HopCrc, HopState, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{CopyOffer, Handle, Held, LabelSplit, PolicyEvent, RetentionConstraint, Side};
 
 /// Most places of a queue that are examined for a bundle that still fits the contact.
@@ -153,8 +153,10 @@ impl Agent {
     fn next_queued(&mut self, now: Instant, link: LinkId, most: Most, edge: &mut dyn Edge) -> Option<Parting> {
         let limit = most.contact;
         let fits = |held: &Held, copy: bool| match most.link {
-            Some(most) => self.fitting(now, held, &wish(held, copy), most, edge).is_some_and(|fit| fit.size <= limit),
-            None => self.size_of_next(now, held, edge) <= limit,
+            Some(most) => {
+                self.fitting(now, held, &wish(held, copy), (link, most), edge).is_some_and(|fit| fit.size <= limit)
+            }
+            None => self.size_of_next(now, held, link, edge) <= limit,
         };
         let whole = self.outbound.queues.first(link, &self.book, FIT_SCAN, fits);
         let leg = whole.or_else(|| {
@@ -169,7 +171,7 @@ impl Agent {
         let held = self.book.get(taken.bundle)?;
         let want = wish(held, taken.copy);
         let range = match most.link.filter(|_| whole.is_some()) {
-            Some(most) => self.fitting(now, held, &want, most, edge).and_then(|fit| fit.range),
+            Some(most) => self.fitting(now, held, &want, (link, most), edge).and_then(|fit| fit.range),
             None if taken.copy => None,
             None => self.next_range(taken.bundle, whole.is_none(), limit),
         };
@@ -198,10 +200,10 @@ impl Agent {
         self.outbound.partial_sends.next(bundle, payload)
     }
 
-    /// Encoded length of the bundle, or of its next fragment if it leaves in fragments.
-    fn size_of_next(&self, now: Instant, held: &Held, edge: &dyn Edge) -> u64 {
+    /// Encoded length of the bundle, or of its next fragment.
+    fn size_of_next(&self, now: Instant, held: &Held, link: LinkId, edge: &dyn Edge) -> u64 {
         match self.outbound.partial_sends.next(held.handle(), u64::MAX) {
-            Some(range) => edge.size(&held.bundle, &self.outgoing(now, held, [0; 2]), Some(range)),
+            Some(range) => edge.size(&held.bundle, &self.outgoing(now, held, link, [0; 2]), Some(range)),
             None => held.size(),
         }
     }
@@ -222,7 +224,7 @@ impl Agent {
             let Some(want) = self.want(cx.now, peer, bundle) else { continue };
             let Some(held) = self.book.get(bundle) else { continue };
             let fitting = match most.link {
-                Some(most) => self.fitting(cx.now, held, &want, most, cx.edge),
+                Some(most) => self.fitting(cx.now, held, &want, (link, most), cx.edge),
                 None => Some(Fitting { range: None, size: held.size() }),
             };
             let Some(Fitting { range, size }) = fitting else {
@@ -294,7 +296,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         let gave = labels.map(|split| split.theirs);
         let (meta, number, lives) = (held.bundle.clone(), held.name(), [now, held.expires]);
-        let mut hop = self.outgoing(now, held, gave);
+        let mut hop = self.outgoing(now, held, link, gave);
         self.say_custody(held, &mut hop);
         let size = cx.edge.size(&meta, &hop, range.clone());
         let peer = self.neighbours.peer_of(link);
@@ -355,23 +357,33 @@ impl Agent {
         debug_assert!(!last, "it is being sent");
     }
 
-    /// Fields that change on this hop: previous node, age, hop count, labels.
+    /// Fields of this hop: previous node, age, hop count, labels, CRC type.
     // 9171-4.4.1-1, 9171-4.4.1-2, 9171-5.4-8, 9171-5.4-9
-    pub(crate) fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> HopState {
+    pub(crate) fn outgoing(&self, now: Instant, held: &Held, link: LinkId, gave: [u32; 2]) -> HopState {
         // RFC 9171 4.4.1: no previous node block at the source, even if the bundle returned there. Whether an anonymous
         // bundle was made here shows only in its previous node, which a restart forgets.
         let came = || match held.bundle.is_anonymous() {
             true => held.from != PeerId::NONE,
             false => !self.is_local(held.bundle.source.node()),
         };
-        let said = self.settings.node.previous_node_block && came();
+        let came = came();
+        let said = self.settings.node.previous_node_block && came;
         HopState {
             previous: if said { self.node_id() } else { farlink_base::EndpointId::Null },
             age_ms: held.age_ms(now),
             hops: held.hops.saturating_add(1),
             labels: (gave != [0; 2]).then_some(gave),
             unvouched: self.is_unvouched(held.handle()),
+            crc: Some(self.hop_crc(link, came)),
             ..HopState::default()
         }
+    }
+    /// CRC type over this link of a bundle that came from elsewhere or was made here.
+    fn hop_crc(&self, link: LinkId, came: bool) -> HopCrc {
+        // Links that nobody configured, and tunnels, follow the node.
+        let terms = self.neighbours.link(link).map(|link| link.terms).unwrap_or_default();
+        let kind = terms.crc.kind();
+        let all = if came { terms.crc_forwarded } else { kind.is_some() };
+        HopCrc { kind: kind.unwrap_or(self.settings.node.crc), all }
     }
 }

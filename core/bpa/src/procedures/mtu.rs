@@ -5,13 +5,16 @@ use crate::agent::Agent;
 use crate::context::Context;
 use crate::edge::Edge;
 use crate::io::Output;
+use crate::neighbours::link::Link;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{Instant, LinkId, PeerId, Refusal, Sink};
+use farlink_base::{Instant, LinkId, LinkTerms, PeerId, Refusal, Sink};
 use farlink_book::{CopyOffer, Handle, Held, RouteDecision};
 
 /// Most bytes that a hop adds to a bundle beside this node's name: age, hop count, labels, heads.
 const HOP_MAX: u64 = 256;
+/// Most bytes that it adds where blocks get another CRC ([`farlink_base::HopCrc`]): 5 for each of 129 blocks.
+const CRC_MAX: u64 = 5 * 129;
 
 /// Part of a bundle that fits a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,11 +32,11 @@ impl Agent {
         now: Instant,
         held: &Held,
         want: &CopyOffer,
-        most: u64,
+        (link, most): (LinkId, u64),
         edge: &dyn Edge,
     ) -> Option<Fitting> {
         let meta = &held.bundle;
-        let hop = self.outgoing(now, held, want.labels.map(|split| split.theirs));
+        let hop = self.outgoing(now, held, link, want.labels.map(|split| split.theirs));
         let size_of = |range: &Option<Range<u64>>| edge.size(meta, &hop, range.clone());
         let range = if want.keep { None } else { self.outbound.partial_sends.next(held.handle(), u64::MAX) };
         let size = size_of(&range);
@@ -59,23 +62,27 @@ impl Agent {
         (size <= most).then_some(Fitting { range, size })
     }
 
-    /// Most bytes that forwarding adds to a bundle here.
-    fn hop_bytes(&self) -> u64 {
-        HOP_MAX + self.node_id().name_bytes()
+    /// Most bytes that forwarding over a link adds to a bundle here.
+    fn hop_bytes(&self, link: &Link) -> u64 {
+        let crc = if link.terms == LinkTerms::default() { 0 } else { CRC_MAX };
+        HOP_MAX + crc + self.node_id().name_bytes()
     }
     /// Whether a bundle, whole or in fragments, certainly fits a link's MTU.
     pub(super) fn surely_fits(&self, held: &Held, link: LinkId) -> bool {
-        let Some(most) = self.neighbours.link(link).and_then(|link| link.largest()) else { return true };
-        let pieces = held.bundle.may_fragment() && 2 * (held.bundle.overhead() + self.hop_bytes()) <= most;
-        pieces || held.size() + self.hop_bytes() <= most
+        let Some(link) = self.neighbours.link(link) else { return true };
+        let (Some(most), added) = (link.largest(), self.hop_bytes(link)) else { return true };
+        let pieces = held.bundle.may_fragment() && 2 * (held.bundle.overhead() + added) <= most;
+        pieces || held.size() + added <= most
     }
     /// Links whose MTU is too small for any part of the bundle.
     pub(super) fn too_narrow(&self, now: Instant, bundle: Handle, edge: &dyn Edge) -> Vec<LinkId> {
         let Some(held) = self.book.get(bundle).filter(|_| self.neighbours.has_narrow()) else { return Vec::new() };
         let want = CopyOffer::give(held, 0);
-        let takes =
-            |most: u64| held.size() + self.hop_bytes() <= most || self.fitting(now, held, &want, most, edge).is_some();
-        let narrow = self.neighbours.links().filter(|link| link.largest().is_some_and(|most| !takes(most)));
+        let takes = |link: &Link, most: u64| {
+            held.size() + self.hop_bytes(link) <= most
+                || self.fitting(now, held, &want, (link.id, most), edge).is_some()
+        };
+        let narrow = self.neighbours.links().filter(|link| link.largest().is_some_and(|most| !takes(link, most)));
         narrow.map(|link| link.id).collect()
     }
     /// Neighbours that have no links but these.
@@ -102,7 +109,8 @@ impl Agent {
         link: LinkId,
         (look, most): (usize, u64),
     ) -> bool {
-        let unfit = |held: &Held, copy: bool| self.fitting(cx.now, held, &wish(held, copy), most, cx.edge).is_none();
+        let unfit =
+            |held: &Held, copy: bool| self.fitting(cx.now, held, &wish(held, copy), (link, most), cx.edge).is_none();
         let Some(leg) = self.outbound.queues.first(link, &self.book, look, unfit) else { return false };
         let Some(taken) = self.outbound.queues.take(&mut self.book, leg) else { return false };
         if let Some(timer) = taken.timer {

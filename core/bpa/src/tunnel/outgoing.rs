@@ -73,7 +73,7 @@ impl Agent {
         }
         self.leave_behind(cx, number);
         let Some(held) = self.book.get(bundle) else { return false };
-        let mut hop = self.outgoing(cx.now, held, [0; 2]);
+        let mut hop = self.outgoing(cx.now, held, LinkId::TUNNEL, [0; 2]);
         self.say_custody(held, &mut hop);
         let (meta, reliable) = (held.bundle.clone(), !held.bundle.facts.has(Facts::UNRELIABLE));
         let sending = Sending {

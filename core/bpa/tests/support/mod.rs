@@ -17,7 +17,7 @@ pub use toy::{Bundle, Toy, from_two, piece};
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{
     AgentSettings, BundleHandle, BundleMeta, Clock, DataRate, DeleteReason, DtnTime, Duration, EndpointId, Event,
-    Facts, HopState, Instant, LayerId, LinkId, NodeId, Payload, Priority, Refusal, store,
+    Facts, HopState, Instant, LayerId, LinkId, LinkTerms, NodeId, Payload, Priority, Refusal, store,
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_bpa::{Agent, Input, Limits, LinkSettings, OfferToken, Output, Reading, Settings};
@@ -72,6 +72,7 @@ pub fn link(n: u32) -> LinkSettings {
         peer: EndpointId::ipn(u64::from(n) + 2, 0),
         rate: None,
         one_way_delay: Duration::ZERO,
+        terms: LinkTerms::default(),
         wire_bytes_per_million: 1_000_000,
         sessions: false,
         largest: None,

@@ -15,8 +15,8 @@ pub(super) const QOS_FLAGS: [(u64, u32); 2] = [(0x01, Facts::UNRELIABLE), (0x02,
 const QOS_LABEL: u64 = 0x04;
 
 /// Block types of integrity and confidentiality blocks (RFC 9172 3.7, 3.8).
-const INTEGRITY: u64 = 11;
-const CONFIDENTIALITY: u64 = 12;
+pub(super) const INTEGRITY: u64 = 11;
+pub(super) const CONFIDENTIALITY: u64 = 12;
 
 /// Pairs of bundle processing control flags (RFC 9171 4.2.3) and facts.
 const FLAGS: [(u64, u32); 8] = [

@@ -2,7 +2,7 @@
 
 use super::custody::{ReportingBlock, TransferBlock};
 use super::facts::{BlockSummary, Outline, QOS_FLAGS, crc_of, flags, tail_len};
-use super::rewrite::{PayloadShape, put_head};
+use super::rewrite::{PayloadShape, PrimaryShape, put_head};
 use crate::cbor::{ByteSink, CborReader};
 use crate::check::PayloadCheck;
 use crate::encode::{put_block, put_payload_head, put_primary};
@@ -60,7 +60,8 @@ fn crc_for(crc: CrcType, payload: &Payload) -> CrcType {
 
 /// Creates a bundle. Combinations that RFC 9171 4.2.3 forbids are adjusted: an anonymous bundle must not be fragmented
 /// and requests no reports, an administrative one requests no reports. Without creation time it gets an age block
-/// (4.4.2). The CRC of the payload is computed here, once; the primary block always has one (4.3.1).
+/// (4.4.2). All blocks have this CRC type, but the primary block always has a CRC (4.3.1). That of the payload is
+/// computed here.
 pub fn make(
     draft: &BundleDraft,
     creation: CreationTimestamp,
@@ -81,7 +82,7 @@ pub fn make(
     let mut add = |kind, data: BlockData| {
         number += 1;
         // Replicated in fragments, and without flags that unaware nodes would act upon.
-        put_block((kind, number, BlockFlags(BlockFlags::REPLICATE), primary.crc), &data, &mut head, accel);
+        put_block((kind, number, BlockFlags(BlockFlags::REPLICATE), crc), &data, &mut head, accel);
         found.understood(data);
     };
     if draft.hop_limit > 0 {
@@ -147,7 +148,8 @@ fn primary(draft: &BundleDraft, creation: CreationTimestamp, crc: CrcType, whole
 // 9171-5.9-1
 pub fn whole(first: &BundleMeta, payload: Payload, accel: &Accel) -> BundleMeta {
     let crc = crc_for(crc_of(first.tail_len), &payload);
-    let shape = PayloadShape { fragment: None, len: payload.len(), crc, all_blocks: true, age: true };
+    let primary = PrimaryShape::Whole;
+    let shape = PayloadShape { primary, len: payload.len(), crc, all_blocks: true, age: true };
     let mut head = Short::new();
     // The stored head of an existing bundle always parses.
     let block = put_head(first, None, false, Some(&shape), accel, &mut head).unwrap_or(head.at());

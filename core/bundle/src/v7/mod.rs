@@ -27,7 +27,7 @@ pub use facts::facts_of;
 pub use make::{BundleDraft, make, whole};
 pub use read::{read, read_parts, tail};
 pub use records::{ParsedRecord, StatusAssertion, record, signal, status_report};
-pub use render::{PendingFragment, append, piece, render, render_loaded, size};
+pub use render::{PendingFragment, append, computes_crc, piece, render, render_loaded, size};
 pub use tunnel::{Carried, TunnelCodes, TunnelSignal};
 
 #[cfg(doc)]

@@ -1,7 +1,7 @@
 //! Encoding of a bundle that leaves (RFC 9171 5.4), whole or as a fragment (5.8).
 
 use super::facts::{crc_of, put_tail, tail_len};
-use super::rewrite::{PayloadShape, put_head};
+use super::rewrite::{Guards, PayloadShape, PrimaryShape, put_head};
 use crate::cbor::{ByteSink, Count};
 use crate::check::PayloadCheck;
 use crate::put::Short;
@@ -18,15 +18,47 @@ fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
     (start > 0 || end < len).then_some(start..end.max(start))
 }
 
+/// CRC type of the payload block as it leaves.
+fn payload_crc(meta: &BundleMeta, hop: &HopState) -> CrcType {
+    let own = crc_of(meta.tail_len);
+    match hop.crc.filter(|crc| crc.all && crc.kind != own) {
+        // Security blocks are searched for only where a CRC would be added.
+        Some(crc) if own != CrcType::None || !Guards::of(&meta.head).cover(1) => crc.kind,
+        _ => own,
+    }
+}
+
+/// Whether the whole bundle leaves with a CRC of its payload that is still to be computed, for which the payload must
+/// be in memory or pass once ([`piece`]).
+pub fn computes_crc(meta: &BundleMeta, hop: &HopState) -> bool {
+    let crc = payload_crc(meta, hop);
+    crc != CrcType::None && crc != crc_of(meta.tail_len)
+}
+
+/// Shape of a payload block that is encoded afresh: that of a fragment, or of a whole bundle with another CRC. `None`:
+/// it stays as it is.
+fn shape(meta: &BundleMeta, hop: &HopState, range: Option<&Range<u64>>) -> Option<PayloadShape> {
+    let crc = payload_crc(meta, hop);
+    match range {
+        Some(range) => Some(fragment(meta, range, crc)),
+        None if crc == crc_of(meta.tail_len) => None,
+        None => {
+            let len = meta.payload.len();
+            Some(PayloadShape { primary: PrimaryShape::Same, len, crc, all_blocks: true, age: false })
+        }
+    }
+}
+
 /// Fragment that holds this range of the payload. Offsets refer to the original bundle, of which this one may itself be
 /// a fragment.
 // 9171-4.3.1-10, 9171-4.3.1-12, 9171-5.8-1, 9171-5.8-2, 9171-5.8-3, 9171-5.8-4, 9171-5.8-6, 9172-5.2-1
-fn shape(meta: &BundleMeta, range: &Range<u64>) -> PayloadShape {
+fn fragment(meta: &BundleMeta, range: &Range<u64>, crc: CrcType) -> PayloadShape {
     let own = meta.fragment().unwrap_or(FragmentInfo { offset: 0, total: meta.payload.len() });
+    let place = FragmentInfo { offset: own.offset.saturating_add(range.start), total: own.total };
     PayloadShape {
-        fragment: Some(FragmentInfo { offset: own.offset.saturating_add(range.start), total: own.total }),
+        primary: PrimaryShape::Fragment(place),
         len: range.end - range.start,
-        crc: crc_of(meta.tail_len),
+        crc,
         // Blocks not marked for replication go with the fragment at the bundle's beginning (RFC 9171 5.8).
         all_blocks: range.start == 0,
         // Without creation time a fragment needs an age to expire by (RFC 9171 4.4.2).
@@ -39,7 +71,7 @@ fn lacks_age(meta: &BundleMeta) -> bool {
     meta.created_ms == 0 && !meta.facts.has(Facts::AGE)
 }
 
-/// Appends the head and returns the CRC value of the payload block.
+/// Appends the head; returns the CRC value of the payload block, and the length of the bytes after the payload.
 fn put(
     meta: &BundleMeta,
     payload: &Payload,
@@ -47,28 +79,31 @@ fn put(
     range: Option<&Range<u64>>,
     accel: &Accel,
     out: &mut impl ByteSink,
-) -> u32 {
-    let shape = range.map(|range| shape(meta, range));
+) -> (u32, u8) {
+    let shape = shape(meta, hop, range);
     let block = put_head(meta, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
+    let len = len_of_tail(meta, shape.as_ref());
     match (shape, block) {
-        (Some(shape), Ok(block)) => PayloadCheck::of(shape.crc, out.since(block), payload, accel).value().unwrap_or(0),
-        _ => meta.tail,
+        (Some(shape), Ok(block)) => {
+            (PayloadCheck::of(shape.crc, out.since(block), payload, accel).value().unwrap_or(0), len)
+        }
+        _ => (meta.tail, len),
     }
 }
 
-/// Length of the bytes after the payload. A fragment's payload block is encoded afresh, with definite length.
-fn len_of_tail(meta: &BundleMeta, range: Option<&Range<u64>>) -> u8 {
-    range.map_or(meta.tail_len, |_| tail_len(crc_of(meta.tail_len), false))
+/// Length of the bytes after the payload. A block that is encoded afresh is of definite length.
+fn len_of_tail(meta: &BundleMeta, shape: Option<&PayloadShape>) -> u8 {
+    shape.map_or(meta.tail_len, |shape| tail_len(shape.crc, false))
 }
 
 /// Encodes the bundle as it leaves. Previous node, age, hop count and labels come from `hop`, each in its block with
-/// its own number, flags and CRC type. Missing blocks are added with the CRC type of the primary block: the previous
-/// node (RFC 9171 4.4.1) and the labels. A null node, or no labels, removes the block. All other blocks stay byte for
-/// byte.
+/// its own number, flags and CRC type. Missing blocks are added with the CRC type of [`HopState::crc`], else of the
+/// primary block: the previous node (RFC 9171 4.4.1) and the labels. A null node, or no labels, removes the block. All
+/// other blocks stay byte for byte, unless [`HopState::crc`] gives them another CRC type.
 ///
 /// `cut` selects a fragment with this range of the payload (RFC 9171 5.8); the whole range is no fragment. The payload
-/// bytes of a fragment must be in memory for its CRC, which is zero otherwise (simulated payloads; see
-/// [`render_loaded`]). The caller decides whether a bundle may be fragmented.
+/// bytes of a fragment must be in memory for its CRC, as for any new CRC ([`computes_crc`]), which is zero otherwise
+/// (simulated payloads; see [`render_loaded`]). The caller decides whether a bundle may be fragmented.
 ///
 /// Head and tail are written to `out`, which must be empty, and split off without a copy; the rest of its capacity
 /// serves the next bundle.
@@ -97,14 +132,14 @@ pub fn render_loaded(
 ) -> Encoded {
     let cut = range(meta, cut);
     let mut short = Short::new();
-    let value = put(meta, &payload, hop, cut.as_ref(), accel, &mut short);
+    let (value, tail_len) = put(meta, &payload, hop, cut.as_ref(), accel, &mut short);
     out.extend_from_slice(short.bytes());
     let head = out.split().freeze();
-    put_tail(value, len_of_tail(meta, cut.as_ref()), out);
+    put_tail(value, tail_len, out);
     Encoded { head, payload, tail: out.split().freeze() }
 }
 
-/// Fragment under encoding whose payload is not in memory; its bytes pass once through [`Self::pass`], for the CRC.
+/// Fragment, or whole bundle with a new CRC, under encoding; its payload is not in memory and passes once.
 #[derive(Debug)]
 pub struct PendingFragment {
     head: Bytes,
@@ -114,18 +149,19 @@ pub struct PendingFragment {
     value: u32,
 }
 
-/// Starts the fragment that [`render`] would write for the range `cut`, without its payload bytes.
+/// Starts the fragment, or whole bundle, that [`render`] would write for the range `cut`, without its payload bytes.
 pub fn piece(meta: &BundleMeta, hop: &HopState, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> PendingFragment {
     let cut = range(meta, Some(cut));
-    let shape = cut.as_ref().map(|range| shape(meta, range));
+    let shape = shape(meta, hop, cut.as_ref());
     let block = put_head(meta, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
+    let tail_len = len_of_tail(meta, shape.as_ref());
     let check = match (shape, block) {
         (Some(shape), Ok(block)) if shape.crc != CrcType::None => {
             Some(PayloadCheck::new((shape.crc, false), out.since(block), 0, shape.len, accel))
         }
         _ => None,
     };
-    PendingFragment { head: out.split().freeze(), tail_len: len_of_tail(meta, cut.as_ref()), check, value: meta.tail }
+    PendingFragment { head: out.split().freeze(), tail_len, check, value: meta.tail }
 }
 
 impl PendingFragment {
@@ -160,8 +196,8 @@ pub fn append(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, accel:
         return false;
     }
     let (mut head, mut tail) = (Short::new(), Short::new());
-    let value = put(meta, payload, hop, cut.as_ref(), accel, &mut head);
-    put_tail(value, len_of_tail(meta, cut.as_ref()), &mut tail);
+    let (value, tail_len) = put(meta, payload, hop, cut.as_ref(), accel, &mut head);
+    put_tail(value, tail_len, &mut tail);
     let (head, tail) = (head.bytes(), tail.bytes());
     // One allocation instead of one per chunk.
     out.reserve(head.len() + payload.len() as usize + tail.len());
@@ -179,8 +215,7 @@ pub fn append(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, accel:
 pub fn size(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
     let cut = range(meta, cut);
     let mut count = Count::default();
-    put(meta, &Payload::new(), hop, cut.as_ref(), &Accel::default(), &mut count);
-    let tail = len_of_tail(meta, cut.as_ref());
+    let (_, tail) = put(meta, &Payload::new(), hop, cut.as_ref(), &Accel::default(), &mut count);
     let payload = cut.map_or(meta.payload.len(), |range| range.end - range.start);
     (count.0 as u64).saturating_add(payload).saturating_add(u64::from(tail))
 }

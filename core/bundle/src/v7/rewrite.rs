@@ -2,18 +2,31 @@
 //! 9171 5.4, 5.8, 5.9).
 
 use super::custody::TransferBlock;
+use super::facts::{CONFIDENTIALITY, INTEGRITY};
 use crate::cbor::{ByteSink, CborReader};
 use crate::eid_wire::EidCodec;
-use crate::encode::{put_block, put_payload_head, put_primary_around};
+use crate::encode::{put_block, put_payload_head, put_primary_around, put_raw_block};
 use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data};
-use crate::head::BlockNumbers;
+use crate::head::{BlockNumbers, targets};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, EndpointId, FragmentInfo, HopCount, Profile};
+use alloc::vec::Vec;
 use farlink_base::{Accel, BundleMeta, Bytes, HopState, Malformed, Transfer};
 
-/// Changes of the primary block and the payload, for fragmentation or reassembly.
+/// Primary block of a bundle whose payload block is encoded afresh.
+#[derive(Clone, Copy)]
+pub(super) enum PrimaryShape {
+    /// The same, byte for byte.
+    Same,
+    /// That of a fragment.
+    Fragment(FragmentInfo),
+    /// That of a reassembled bundle.
+    Whole,
+}
+
+/// Changes of the primary block and the payload, for fragmentation, reassembly or another CRC.
 pub(super) struct PayloadShape {
-    /// Position of a fragment; `None` for a whole bundle.
-    pub(super) fragment: Option<FragmentInfo>,
+    /// Primary block.
+    pub(super) primary: PrimaryShape,
     /// Length of the payload, bytes.
     pub(super) len: u64,
     /// CRC type of the payload block.
@@ -46,7 +59,44 @@ pub(super) fn put_head(
     let numbers = BlockNumbers::default();
     let (crc, previous, labels, unvouched) = (CrcType::None, false, false, false);
     let (head, primary_end) = (&meta.head, usize::from(meta.primary_end));
-    Rewrite { head, primary_end, hop, ages, accel, out, from: 0, numbers, crc, previous, labels, unvouched }.run(shape)
+    let changed = hop.and_then(|hop| hop.crc).filter(|crc| crc.all).map(|crc| (crc.kind, Guards::of(head)));
+    Rewrite { head, primary_end, hop, ages, accel, out, from: 0, numbers, crc, changed, previous, labels, unvouched }
+        .run(shape)
+}
+
+/// Data of the security blocks in a head (RFC 9172 3.6).
+pub(super) struct Guards<'a>(Vec<&'a [u8]>);
+impl<'a> Guards<'a> {
+    /// Security blocks of a head that this codec made.
+    pub(super) fn of(head: &'a [u8]) -> Self {
+        let mut guards = Guards(Vec::new());
+        // A stored head parses; if it does not, nothing is found, and encoding fails at the same place.
+        let _ = guards.find(head);
+        guards
+    }
+    fn find(&mut self, head: &'a [u8]) -> Result<(), Malformed> {
+        let mut reader = CborReader::new(head, 0, false);
+        reader.take(1)?;
+        reader.item()?;
+        loop {
+            let fields = read_block_start(&mut reader, Profile::Permissive)?;
+            if fields.number == 1 {
+                return Ok(());
+            }
+            let data = reader.bytes()?;
+            if fields.crc != CrcType::None {
+                reader.bytes()?;
+            }
+            reader.array_end(fields.open)?;
+            if matches!(fields.kind, INTEGRITY | CONFIDENTIALITY) {
+                self.0.push(data);
+            }
+        }
+    }
+    /// Whether the block of this number is the target of a security operation.
+    pub(super) fn cover(&self, number: u64) -> bool {
+        self.0.iter().any(|data| targets(data, number))
+    }
 }
 
 /// Treatment of a block.
@@ -68,8 +118,10 @@ struct Rewrite<'a, O> {
     /// Bytes of the head before this position are done: written or omitted.
     from: usize,
     numbers: BlockNumbers,
-    /// CRC type of the primary block, used for added blocks too.
+    /// CRC type of the primary block.
     crc: CrcType,
+    /// CRC type that all blocks but the primary one get, except those that security blocks cover.
+    changed: Option<(CrcType, Guards<'a>)>,
     /// Whether a previous node block was written.
     previous: bool,
     /// Whether a labels block was seen.
@@ -98,17 +150,28 @@ impl<O: ByteSink> Rewrite<'_, O> {
                 Some(shape) if !shape.takes(fields) => BlockChange::Remove,
                 _ => self.change(fields, data),
             };
-            if let BlockChange::Keep = change {
+            let crc = self.crc_of(fields);
+            if matches!(change, BlockChange::Keep) && crc == fields.crc {
                 self.numbers.insert(fields.number);
                 continue;
             }
             self.copy_to(start);
             self.from = reader.position();
-            if let BlockChange::Write(data) = change {
-                self.numbers.insert(fields.number);
-                let fields = (fields.kind, fields.number, fields.flags, fields.crc);
-                put_block(fields, &data, self.out, self.accel);
+            let kept = (fields.kind, fields.number, fields.flags, crc);
+            match change {
+                BlockChange::Keep => put_raw_block(kept, data, self.out, self.accel),
+                BlockChange::Write(data) => put_block(kept, &data, self.out, self.accel),
+                BlockChange::Remove => continue,
             }
+            self.numbers.insert(fields.number);
+        }
+    }
+
+    /// CRC type with which an extension block leaves.
+    fn crc_of(&self, fields: BlockStart) -> CrcType {
+        match &self.changed {
+            Some((crc, guards)) if fields.crc != CrcType::None || !guards.cover(fields.number) => *crc,
+            _ => fields.crc,
         }
     }
 
@@ -131,16 +194,20 @@ impl<O: ByteSink> Rewrite<'_, O> {
         fields.array_or_open()?;
         let (_version, flags) = (fields.uint()?, fields.uint()?);
         self.crc = read_crc_type(&mut fields)?;
-        let Some(shape) = shape else { return Ok(()) };
+        let place = match shape.map(|shape| shape.primary) {
+            None | Some(PrimaryShape::Same) => return Ok(()),
+            Some(PrimaryShape::Fragment(place)) => Some(place),
+            Some(PrimaryShape::Whole) => None,
+        };
         self.from = reader.position();
         let start = fields.position();
         // Five fields: destination, source, report-to, creation timestamp, lifetime.
         (0..5).try_for_each(|_| fields.item().map(|_| ()))?;
         let same = &self.head[start..fields.position()];
-        let fragment = if shape.fragment.is_some() { BundleFlags::FRAGMENT } else { 0 };
+        let fragment = if place.is_some() { BundleFlags::FRAGMENT } else { 0 };
         let flags = BundleFlags(flags & !BundleFlags::FRAGMENT | fragment);
         self.out.byte(0x9f);
-        put_primary_around(|out| out.put(same), flags, self.crc, shape.fragment, self.out, self.accel);
+        put_primary_around(|out| out.put(same), flags, self.crc, place, self.out, self.accel);
         Ok(())
     }
 
@@ -234,7 +301,8 @@ impl<O: ByteSink> Rewrite<'_, O> {
     }
 
     fn add(&mut self, kind: u64, flags: u64, data: BlockData) {
-        let fields = (kind, self.numbers.take_free(), BlockFlags(flags), self.crc);
+        let crc = self.hop.and_then(|hop| hop.crc).map_or(self.crc, |crc| crc.kind);
+        let fields = (kind, self.numbers.take_free(), BlockFlags(flags), crc);
         put_block(fields, &data, self.out, self.accel);
     }
 }

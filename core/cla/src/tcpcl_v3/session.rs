@@ -187,7 +187,10 @@ impl TcpclSession {
         tell: impl FnOnce(SendId, LinkId) -> Output,
     ) -> Option<ReadStep> {
         match (result, self.link) {
-            (Ok(Some(id)), Some(link)) => out.push(tell(id, link)),
+            (Ok(Some(id)), Some(link)) => {
+                self.note_read();
+                out.push(tell(id, link));
+            }
             (Ok(_), _) => {}
             (Err(Nonsense::UnknownTransfer), _) => return self.is_lost(now, "an answer without a bundle"),
             (Err(Nonsense::Miscounted), _) => return self.is_lost(now, "an answer out of order"),
@@ -217,6 +220,7 @@ impl TcpclSession {
             self.progress.answers = now;
             out.push(Output::Sent { id, link });
         }
+        self.note_read();
     }
     /// Queues SHUTDOWN if the session shall end and it was not queued yet. Nothing may follow it.
     // 7242-6.1-1, 7242-6.1-6

@@ -158,7 +158,14 @@ impl TcpclSession {
         self.room_max = if room < self.room { room } else { self.room_max.max(room) };
         self.room = room;
     }
-    /// Bytes that the peer has not read, estimated from the room in the socket, and the bytes pending here.
+    /// Forgets unread bytes once the last transfer is answered: the peer has read it, and the socket reports no room
+    /// while nothing more is written.
+    pub fn note_read(&mut self) {
+        if !self.outgoing.in_flight() {
+            self.room_max = self.room;
+        }
+    }
+    /// Bytes that the peer has not read, estimated from the socket's room.
     pub fn unread(&self) -> u64 {
         self.room_max.saturating_sub(self.room) + self.pending.len()
     }
@@ -360,6 +367,7 @@ impl TcpclSession {
     ) -> Option<ReadStep> {
         match (result, self.link) {
             (Ok(Some(id)), Some(link)) => {
+                self.note_read();
                 out.push(tell(id, link));
                 None
             }

@@ -69,6 +69,9 @@ impl Codec for Secured {
     ) -> Option<Box<dyn Piece>> {
         self.codec.piece(bundle, hop, cut, room)
     }
+    fn computes_crc(&self, bundle: &BundleMeta, hop: &HopState) -> bool {
+        self.codec.computes_crc(bundle, hop)
+    }
     fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         self.codec.restamp(bundle)
     }

@@ -143,7 +143,7 @@ impl Security {
             bytes_max: node.node.security.longest.bytes(),
             used: BTreeMap::new(),
             counts: Cell::default(),
-            crc: node.node.crc,
+            crc: node.node.agent.crc,
             accel: node.accel,
             aes_gcm: told.aes_gcm,
         }

@@ -10,7 +10,7 @@ use crate::shards::Across;
 use crate::work::{NO_LAYER, Work, layer_of};
 use alloc::string::ToString;
 use core::net::IpAddr;
-use farlink_base::{ConfigError, EndpointId, Instant, LayerId, LinkId, Sink, layer};
+use farlink_base::{ConfigError, EndpointId, Instant, LayerId, LinkId, LinkTerms, Sink, layer};
 use farlink_bpa::Origin;
 
 impl Stack {
@@ -150,6 +150,10 @@ impl Stack {
     /// State of a link now, as in [`farlink_bpa::app::LinkStatus::state`]; `None`: no such link.
     pub fn link_state(&self, now: Instant, link: LinkId) -> Option<&'static str> {
         self.agent.link_state(now, link)
+    }
+    /// Replaces a link's settings that do not depend on its layer; its sessions go on.
+    pub fn set_link_terms(&mut self, link: LinkId, terms: LinkTerms) {
+        self.agent.set_link_terms(link, terms);
     }
     /// Replaces the keys of an authenticated link whose other parameters stay as they are; its sessions go on.
     /// Returns false if the link must be removed and added for that.

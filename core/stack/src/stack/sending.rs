@@ -29,8 +29,10 @@ impl Stack {
         let layer = layer_of(&self.link_layer, departure.link);
         let message = matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message));
         let payload = departure.payload();
+        let computes = payload.is_stored() && self.edges.computes_crc(&departure.bundle, &departure.hop);
+        let passing = if computes { Some(0..payload.len()) } else { None };
         // A whole bundle on disk leaves from there; a short piece is read before, for its CRC.
-        match &departure.cut {
+        match departure.cut.as_ref().or(passing.as_ref()) {
             _ if message && payload.is_stored() => self.read(Waiting::Departure(departure), payload),
             _ if message => self.send_message(departure, payload, out),
             Some(_) if payload.is_stored() && payload.len() <= PIECE_BYTES => {
@@ -108,14 +110,17 @@ impl Stack {
         self.work.push_front(Work::Layer(layer, layer::Input::CancelSend { link, id }));
     }
 
-    /// Sends a bundle without encoding it; a piece becomes a bundle of its own.
+    /// Sends a bundle without encoding it; a piece, or a bundle with another CRC, becomes a bundle of its own.
     pub(super) fn send_message(&mut self, departure: Departure, payload: Payload, out: &mut dyn Sink<Output>) {
         let Departure { link, id, bundle, hop, cut, size, .. } = departure;
+        let gets_crc = hop.crc.is_some_and(|crc| crc.all);
         let bundle = match cut {
             // Another node cannot read this one's disk.
-            None if bundle.payload.is_stored() => Arc::new(BundleMeta { payload, ..BundleMeta::clone(&bundle) }),
-            None => bundle,
-            Some(_) => {
+            None if !gets_crc && bundle.payload.is_stored() => {
+                Arc::new(BundleMeta { payload, ..BundleMeta::clone(&bundle) })
+            }
+            None if !gets_crc => bundle,
+            _ => {
                 let rope = self.edges.render(&bundle, payload, &hop, cut);
                 let Ok((piece, _)) = self.edges.read(&rope) else {
                     // The piece is no valid bundle: nothing leaves, and the agent tries again later.

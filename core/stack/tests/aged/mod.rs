@@ -35,7 +35,7 @@ pub fn speak(version: u8, reader: usize, ages: &Ages) -> Speak {
         }
     };
     Box::new(move |node: usize, config: &Config| -> Vec<Box<dyn Codec>> {
-        let v7 = BpV7 { profile: config.node.profile, crc: config.node.crc, accel: config.accel, custody: None };
+        let v7 = BpV7 { profile: config.node.profile, crc: config.node.agent.crc, accel: config.accel, custody: None };
         let v6 = BpV6 { profile: config.node.profile, numbers: false };
         let mut all = Vec::<Box<dyn Codec>>::new();
         if node == reader {

@@ -77,7 +77,7 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
             };
             let (name, peer) = (format!("to-{to}"), EndpointId::ipn(to, 0));
             let rate = (layer == Layer::Ltp).then_some(DataRate(100_000_000));
-            LinkConfig { name, peer, layer: 0, rate, one_way_delay: DELAY, params: span }
+            LinkConfig { name, peer, layer: 0, rate, one_way_delay: DELAY, terms: Default::default(), params: span }
         })
         .collect();
     if index + 1 < count {

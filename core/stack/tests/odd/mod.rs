@@ -4,8 +4,8 @@
 use crate::line::Disk;
 use farlink_base::store::DiskDone;
 use farlink_base::{
-    Bytes, Clock, DataVolume, DtnTime, Duration, EndpointId, Event, Instant, LayerId, LinkId, Payload, StreamId, sdnv,
-    socket,
+    Bytes, Clock, DataVolume, DtnTime, Duration, EndpointId, Event, Instant, LayerId, LinkId, LinkTerms, Payload,
+    StreamId, sdnv, socket,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_cla::oneway;
@@ -157,6 +157,9 @@ impl Site {
         self.begin();
         self.wait(Duration::from_secs(1));
     }
+    pub fn set_link_terms(&mut self, link: LinkId, terms: LinkTerms) {
+        self.stack.set_link_terms(link, terms);
+    }
     pub fn held(&self) -> u64 {
         self.stack.held()
     }
@@ -249,6 +252,7 @@ fn stack(tune: fn(&mut Config)) -> Stack {
         layer: 1,
         rate: None,
         one_way_delay: Duration::ZERO,
+        terms: Default::default(),
         params: LinkParams::Udpcl(udpcl::LinkParams { keepalive: Duration::ZERO, ..udpcl::LinkParams::default() }),
     }];
     config.routes = vec![("*".into(), EndpointId::ipn(2, 0))];

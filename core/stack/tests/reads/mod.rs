@@ -52,6 +52,9 @@ impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, HopState), Malformed> 
     fn piece(&self, b: &BundleMeta, hop: &HopState, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
         self.0.piece(b, hop, cut, room)
     }
+    fn computes_crc(&self, bundle: &BundleMeta, hop: &HopState) -> bool {
+        self.0.computes_crc(bundle, hop)
+    }
     fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         self.0.restamp(bundle)
     }

@@ -147,6 +147,7 @@ impl World {
                 layer: usize::from(self.is_narrow(*link)),
                 rate: None,
                 one_way_delay: Duration::ZERO,
+                terms: Default::default(),
                 params: span,
             }
         };

@@ -1,0 +1,125 @@
+//! Programs of other implementations: in a folder that the scenario names, below `FARLINK_PEERS`, or on the PATH.
+
+use crate::driver::Program;
+use anyhow::{Result, bail};
+use regex_lite::Regex;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Environment variable with the folder that holds a folder for each implementation.
+const FOLDER: &str = "FARLINK_PEERS";
+/// Longest wait for a program that prints its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
+/// Most bytes of output that are searched for a version.
+const OUTPUT_MAX: u64 = 64 << 10;
+
+/// Folder that holds all these programs: `FARLINK_PEERS/NAME/bin`, `FARLINK_PEERS/NAME`, or one of the PATH.
+///
+/// # Errors
+/// When no folder holds all of them; the message says how to install them.
+pub fn find(name: &str, programs: &[String], install: &str) -> Result<PathBuf> {
+    let own = std::env::var_os(FOLDER).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = own.into_iter().flat_map(|folder| [folder.join(name).join("bin"), folder.join(name)]);
+    // A folder with only some of the programs may be another implementation's.
+    let mut folders = own.chain(std::env::split_paths(&path));
+    match folders.find(|folder| has_all(folder, programs)) {
+        Some(folder) => Ok(std::path::absolute(folder)?),
+        None => {
+            let hint = if install.is_empty() { String::new() } else { format!("\nhint: {install}") };
+            bail!("{} not found in {FOLDER}/{name} nor on the PATH{hint}", named(programs))
+        }
+    }
+}
+
+/// A given folder, once it holds all these programs.
+///
+/// # Errors
+/// When one is missing.
+pub fn within(folder: &Path, programs: &[String]) -> Result<PathBuf> {
+    for candidate in [folder.to_path_buf(), folder.join("bin")] {
+        if has_all(&candidate, programs) {
+            return Ok(std::path::absolute(candidate)?);
+        }
+    }
+    bail!("{} not found in {}", named(programs), folder.display())
+}
+
+fn has_all(folder: &Path, programs: &[String]) -> bool {
+    programs.iter().all(|program| folder.join(program).is_file())
+}
+
+fn named(programs: &[String]) -> String {
+    programs.iter().map(|program| format!("`{program}`")).collect::<Vec<_>>().join(" and ")
+}
+
+/// Version that a program prints: the first group of the expression. `None` if it prints none in time.
+pub fn version(program: &Program, input: &str, expression: &str) -> Option<String> {
+    let (name, arguments) = program.command.split_first()?;
+    let mut command = Command::new(name);
+    command.args(arguments).envs(&program.environment);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().ok()?;
+    let mut stdin = child.stdin.take()?;
+    let input = input.to_string();
+    // A program that reads nothing must not hold up the run.
+    std::thread::spawn(move || {
+        let _ = stdin.write_all(input.as_bytes());
+    });
+    let read = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = (&mut from).take(OUTPUT_MAX).read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let outputs = [read(Box::new(child.stdout.take()?)), read(Box::new(child.stderr.take()?))];
+    let begun = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if begun.elapsed() > VERSION_WITHIN {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let expression = Regex::new(expression).ok()?;
+    // Some programs print their version to standard error.
+    outputs
+        .into_iter()
+        .filter_map(|output| output.join().ok())
+        .find_map(|text| Some(expression.captures(&text)?.get(1)?.as_str().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_folder_may_have_bin() {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("x/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::write(bin.join("dtnd"), "").unwrap();
+        let need = ["dtnd".to_string()];
+        assert_eq!(within(&dir.path().join("x"), &need).unwrap(), bin);
+        assert_eq!(within(&bin, &need).unwrap(), bin);
+        let why = within(dir.path(), &need).unwrap_err().to_string();
+        assert!(why.contains("`dtnd` not found"), "{why}");
+        let why = find("none", &["no-such-program".into()], "cargo install x").unwrap_err().to_string();
+        assert!(why.contains("FARLINK_PEERS/none") && why.contains("hint: cargo install x"), "{why}");
+    }
+
+    #[test]
+    fn version_is_first_group() {
+        let program =
+            |script: &str| Program { command: ["sh", "-c", script].map(String::from).to_vec(), ..Program::default() };
+        let of = |script: &str, input: &str| version(&program(script), input, "v([0-9.]+)");
+        assert_eq!(of("echo tool v1.2.3", "").as_deref(), Some("1.2.3"));
+        assert_eq!(of("read line; echo $line >&2", "v4\n").as_deref(), Some("4"));
+        assert_eq!(of("echo none", ""), None);
+        assert_eq!(version(&Program { command: vec!["/no/such".into()], ..Program::default() }, "", "v(.)"), None);
+    }
+}

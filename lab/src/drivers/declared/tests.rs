@@ -1,0 +1,181 @@
+use super::*;
+use farlink_base::DtnTime;
+use farlink_scenario::Scenario;
+use std::collections::BTreeMap;
+
+const DTN7: &str = include_str!("../../../drivers/dtn7-rs/driver.toml");
+
+const SCENARIO: &str = "name = \"s\"\nduration = \"9 s\"\n\
+    [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n\
+    [[node]]\nname = \"b\"\nid = \"ipn:2.0\"\nimplementation = \"dtn7-rs\"\nparameters = { routing = \"sprayandwait\" }\n\
+    [[node]]\nname = \"c\"\nid = \"ipn:3.0\"\n\
+    [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\
+    [[link]]\nname = \"m\"\nbetween = [\"b\", \"c\"]\nlayer = \"mtcp\"\n\
+    [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 7, size = \"1 kB\" }\n\
+    [[traffic]]\nfrom = \"b\"\nto = \"c\"\nbundles = { count = 7, size = \"1 kB\" }\n";
+
+fn folder(name: &str, files: &[(&str, &str)]) -> Result<DriverFolder> {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path().join(name);
+    fs::create_dir(&here).unwrap();
+    files.iter().for_each(|(name, text)| fs::write(here.join(name), text).unwrap());
+    DriverFolder::read(&here)
+}
+
+fn driver(text: &str) -> Declared {
+    let folder = folder("dtn7-rs", &[(DRIVER_FILE, text)]).unwrap();
+    Declared { folder, programs: Some("/opt/dtn7/bin".into()), records: AppRecords::default() }
+}
+
+fn with_node<T>(scenario: &str, index: usize, what: impl FnOnce(&NodeContext<'_>) -> T) -> T {
+    let scenario = Scenario::parse(scenario).unwrap();
+    let (folder, program) = (Path::new("/run/b"), Path::new("/bin/farlink"));
+    what(&NodeContext { scenario: &scenario, index, folder, epoch: DtnTime(1), program, real_time: true })
+}
+
+#[test]
+fn command_has_layers_links_services() {
+    let (program, files) = with_node(SCENARIO, 1, |node| driver(DTN7).plan(node).unwrap());
+    assert!(files.is_empty());
+    let line = program.command.join(" ");
+    for part in [
+        "dtnd --nodeid 2 --web-port 18100",
+        "--workdir /run/b/store --routing sprayandwait",
+        "--cla tcp:port=4556:bind=0.0.0.0",
+        "--cla mtcp:port=",
+        "--static-peer tcp://10.0.0.1:4556/1",
+        "--static-peer mtcp://10.0.1.2:",
+        "--endpoint 1000 --endpoint 10001",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(program.environment["PATH"].starts_with("/opt/dtn7/bin:"));
+}
+
+#[test]
+fn applications_attach_by_declared_interface() {
+    with_node(SCENARIO, 1, |node| {
+        let driver = driver(DTN7);
+        let ready = driver.readiness(node).unwrap().unwrap().command.join(" ");
+        let wanted = "/bin/farlink app ready --within 30 s --touch node.ready --connect 127.0.0.1:18100";
+        assert_eq!(ready, wanted);
+        let receiver = driver.receiver(node, 0, None).unwrap().unwrap().command.join(" ");
+        assert!(receiver.contains("receive --json --via dtn7-http --at http://127.0.0.1:18100"), "{receiver}");
+        assert!(receiver.ends_with("--service ipn:2.1000 --count 7"), "{receiver}");
+        let sender = driver.sender(node, 1, None, None).unwrap().command.join(" ");
+        assert!(sender.contains("--source ipn:2.10001 --to ipn:3.1001 --flow "), "{sender}");
+        assert!(sender.contains("--count 7 --size 1000 B"), "{sender}");
+    });
+}
+
+#[test]
+fn what_implementation_lacks_is_told() {
+    let plan = |from: &str, to: &str| {
+        let text = SCENARIO.replace(from, to);
+        with_node(&text, 1, |node| driver(DTN7).plan(node).unwrap_err().to_string())
+    };
+    for (from, to, said) in [
+        ("layer = \"mtcp\"", "layer = \"ltp\"", "a link over ltp, which dtn7-rs lacks"),
+        ("\"ipn:2.0\"", "\"dtn://b/\"", "dtn7-rs has ipn IDs"),
+        ("routing =", "rooting =", "no parameter `rooting`"),
+        ("\"sprayandwait\"", "\"prophet\"", "one of epidemic"),
+    ] {
+        let why = plan(from, to);
+        assert!(why.contains(said) && why.contains("hint: "), "{to}: {why}");
+    }
+}
+
+#[test]
+fn mistakes_have_line_and_hint() {
+    for (from, to, line, said) in [
+        ("driver = 1", "driver = 2", 2, "schema 2"),
+        ("driver = 1", "", 1, "missing field `driver`"),
+        ("name = \"dtn7-rs\"", "name = \"dtn7\"", 3, "in a folder called `dtn7-rs`"),
+        ("bundles = [7]", "bundles = [5]", 4, "no version of the Bundle Protocol"),
+        ("ids = \"ipn\"", "ids = \"imc\"", 5, "imc"),
+        ("need = [\"dtnd\"]", "needs = [\"dtnd\"]", 8, "unknown field `needs`"),
+        ("ports = [\"web\"]", "ports = [\"web\", \"more\"]", 13, "nothing uses port `more`"),
+        ("{{ node.number }}", "{{ node.nubmer }}", 15, "unknown placeholder `node.nubmer`"),
+        ("{{ node.number }}", "{{ node.number }", 15, ""),
+        ("{{ port.web }}\",\n", "{{ port.wbe }}\",\n", 15, "`port.wbe`"),
+        ("{{ parameter.store }}", "sled", 50, "nothing uses parameter `store`"),
+        ("bind=0.0.0.0\"]", "bind={{ link.port }}\"]", 21, "unknown placeholder `link.port`"),
+        ("port={{ layer.port }}:", "", 14, "nothing uses `layer.port`"),
+        ("{{ link.peer.address }}", "x", 14, "nothing uses `link.peer.address`"),
+        ("connect = \"{{ port.web }}\", ", "", 26, "needs one of `connect`"),
+        ("within = \"30 s\"", "within = \"30 parsecs\"", 26, "parsecs"),
+        ("via = \"dtn7-http\"", "via = \"dtn7-htp\"", 29, "`dtn7-htp` is no adapter"),
+        ("at = \"http://127.0.0.1:{{ port.web }}\"\n", "", 29, "needs `at`"),
+        ("[layer.mtcp]", "[layer.mtpc]", 37, "`mtpc` is no convergence layer"),
+        ("takes = \"60 kB\"", "takes = \"60 x\"", 40, "x"),
+        ("default = \"epidemic\"", "default = \"none\"", 45, "none of `one_of`"),
+    ] {
+        assert!(DTN7.contains(from), "{from}");
+        let text = DTN7.replacen(from, to, 1);
+        let why = folder("dtn7-rs", &[(DRIVER_FILE, &text)]).unwrap_err().to_string();
+        let found = why.split("driver.toml line ").nth(1).unwrap_or_default();
+        let at: usize = found.split(':').next().unwrap_or_default().parse().unwrap_or(0);
+        assert!(at.abs_diff(line) <= 1, "{to}: {why}");
+        assert!(found.contains(said) && found.contains("hint: "), "{to}: {why}");
+    }
+}
+
+#[test]
+fn files_are_rendered_or_copied() {
+    let more = "\n[[file]]\npath = \"etc/node.rc\"\ntemplate = \"node.rc.j2\"\n\
+        [[file]]\npath = \"tool\"\ncopy = \"tool\"\n[[file]]\npath = \"id\"\ntext = \"{{ node.id }}\\n\"\n";
+    let files = [
+        (DRIVER_FILE, &*[DTN7, more].concat()),
+        ("node.rc.j2", "{% for link in links %}a plan {{ link.peer.number }} {{ link.rate_bit_s }}\n{% endfor %}"),
+        ("tool", "{{ kept }}"),
+    ];
+    let folder_of = folder("dtn7-rs", &files).unwrap();
+    let driver = Declared { folder: folder_of, programs: None, records: AppRecords::default() };
+    let files: BTreeMap<_, _> = with_node(SCENARIO, 1, |node| driver.plan(node).unwrap().1).into_iter().collect();
+    assert_eq!(files["etc/node.rc"], "a plan 1 0\na plan 3 0\n");
+    assert_eq!((files["tool"].as_str(), files["id"].as_str()), ("{{ kept }}", "ipn:2.0\n"));
+    for (from, to, said) in [
+        ("template = \"node.rc.j2\"", "template = \"absent\"", "no file `absent`"),
+        ("etc/node.rc", "../node.rc", "not a path in the node's folder"),
+        ("copy = \"tool\"", "copy = \"tool\"\ntext = \"x\"", "needs one of"),
+    ] {
+        let text = [DTN7, &more.replace(from, to)].concat();
+        let why = folder("dtn7-rs", &[(DRIVER_FILE, &text), ("tool", ""), ("node.rc.j2", "")]).unwrap_err().to_string();
+        assert!(why.contains(said), "{why}");
+    }
+    let bad = "x\n{% for link in links %}{{ nobody }}{% endfor %}";
+    let text = [DTN7, more].concat();
+    let why = folder("dtn7-rs", &[(DRIVER_FILE, &text), ("tool", ""), ("node.rc.j2", bad)]).unwrap_err().to_string();
+    assert!(why.contains("node.rc.j2 line 2: unknown placeholder `nobody`"), "{why}");
+}
+
+#[test]
+fn own_programs_become_app_file() {
+    let app = "[app]\nvia = \"programs\"\nsend = { run = [\"bptrace\", \"{{ app.source }}\", \"@{{ app.file }}\"] }\n\
+        receive = { run = [\"bprecv\", \"{{ app.endpoint }}\"], log = \"ion.log\", each = \"created '([^']+)'\" }\n\
+        ping = { run = [\"bping\", \"-c\", \"{{ app.count }}\"], rtt = { match = 'time=([\\d.]+)', unit = \"s\" } }\n\
+        echo = 1\n";
+    let old = "[app]\nvia = \"dtn7-http\"\nat = \"http://127.0.0.1:{{ port.web }}\"\n";
+    assert!(DTN7.contains(old));
+    let driver = driver(&DTN7.replace(old, app));
+    with_node(SCENARIO, 1, |node| {
+        let files = driver.plan(node).unwrap().1;
+        let commands: Value = serde_json::from_str(&files[0].1).unwrap();
+        assert_eq!(files[0].0, APP_FILE);
+        assert_eq!(commands["send"]["run"], json!(["bptrace", "{source}", "@{file}"]));
+        assert_eq!(commands["receive"]["log"], "ion.log");
+        assert_eq!(commands["ping"]["rtt"]["unit"], "s");
+        assert!(commands["environment"]["PATH"].is_string());
+        let attachment = driver.attachment(node).unwrap();
+        assert_eq!((attachment.via.as_str(), attachment.at.as_str(), attachment.echo), ("programs", APP_FILE, Some(1)));
+    });
+}
+
+#[test]
+fn built_in_drivers_are_without_mistakes() {
+    for name in folder::names() {
+        DriverFolder::find(name, Path::new("/nowhere")).unwrap();
+    }
+    let why = DriverFolder::find("none", Path::new("/nowhere")).unwrap_err().to_string();
+    assert!(why.contains("no driver of `none`") && why.contains("dtn7-rs"), "{why}");
+}

@@ -10,9 +10,12 @@ use std::collections::BTreeMap;
 pub(crate) struct RunSamples {
     /// Processor time of all roles since the start in s, by node and time.
     processors: BTreeMap<Text, BTreeMap<u64, f64>>,
-    /// Retention times and their parts by metric and node, each with its time in ns and in s.
-    retention: BTreeMap<&'static str, BTreeMap<Option<Text>, Vec<(u64, f64)>>>,
+    /// Retention times and their parts by metric and node.
+    retention: BTreeMap<&'static str, TimesOfNodes>,
 }
+
+/// Time of each sample in ns with its value in s, by node.
+type TimesOfNodes = BTreeMap<Option<Text>, Vec<(u64, f64)>>;
 
 impl RunSamples {
     /// Metrics of the samples table: time until the first byte out, time of parsing, time of making.

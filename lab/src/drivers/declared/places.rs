@@ -2,18 +2,24 @@
 
 use crate::driver::Program;
 use anyhow::{Result, bail};
+use farlink_os::process::{Signal, signal_group};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Environment variable with the folder that holds a folder for each implementation.
 const FOLDER: &str = "FARLINK_PEERS";
 /// Longest wait for a program that prints its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
+/// Longest wait for outputs once such a program has ended.
+const AFTER_END: Duration = Duration::from_secs(1);
+/// Pause between two looks at such a program.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Most bytes of output that are searched for a version.
 const OUTPUT_MAX: u64 = 64 << 10;
 
@@ -63,7 +69,7 @@ pub fn version(program: &Program, folder: &Path, input: &str, expression: &str) 
     let mut command = Command::new(name);
     command.args(arguments).envs(&program.environment);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.current_dir(folder);
+    command.current_dir(folder).process_group(0);
     let mut child = command.spawn().ok()?;
     let mut stdin = child.stdin.take()?;
     let input = input.to_string();
@@ -84,12 +90,27 @@ pub fn version(program: &Program, folder: &Path, input: &str, expression: &str) 
     // Some programs print their version to standard error.
     read(1, Box::new(child.stderr.take()?));
     drop(sender);
-    let until = Instant::now() + VERSION_WITHIN;
-    // A program that goes on in the background keeps the outputs open, so their end is not waited for at any length.
-    let next = || outputs.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
-    let texts: BTreeMap<usize, String> = std::iter::from_fn(next).collect();
-    let _ = child.kill();
-    let _ = child.wait();
+    let (begun, mut ended, mut texts) = (Instant::now(), None::<Instant>, BTreeMap::new());
+    let waits = |ended: Option<Instant>, texts: usize| match ended {
+        None => begun.elapsed() < VERSION_WITHIN,
+        Some(at) => texts < 2 && at.elapsed() < AFTER_END,
+    };
+    while waits(ended, texts.len()) {
+        match outputs.recv_timeout(PAUSE) {
+            Ok((order, text)) => drop(texts.insert(order, text)),
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(PAUSE),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ended.is_none() && child.try_wait().ok()?.is_some() {
+            ended = Some(Instant::now());
+            // What it leaves in the background keeps its outputs open.
+            let _ = signal_group(child.id(), Signal::Kill);
+        }
+    }
+    if ended.is_none() {
+        let _ = signal_group(child.id(), Signal::Kill);
+        let _ = child.wait();
+    }
     let expression = Regex::new(expression).ok()?;
     texts.values().find_map(|text| Some(expression.captures(text)?.get(1)?.as_str().to_string()))
 }
@@ -125,5 +146,11 @@ mod tests {
         assert_eq!(of("echo none; touch left", ""), None);
         assert!(dir.path().join("left").exists());
         assert_eq!(of("exec /no/such", ""), None);
+        // A program in the background that keeps the output ends with it.
+        assert_eq!(of("sleep 1000 & echo $! > id; echo v7", "").as_deref(), Some("7"));
+        let id = std::fs::read_to_string(dir.path().join("id")).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
+        // A process whose parent is gone may wait for a reaper.
+        assert!(status.is_empty() || status.contains(") Z "), "{status}");
     }
 }

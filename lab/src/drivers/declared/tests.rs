@@ -206,6 +206,24 @@ fn own_programs_become_app_file() {
 }
 
 #[test]
+fn ion_plans_with_rate_and_delay_of_link() {
+    let text = SCENARIO.replace("dtn7-rs", "ion").replace("parameters = { routing = \"sprayandwait\" }\n", "");
+    let text = text.replace("layer = \"mtcp\"\n", "layer = \"stcp\"\nrate = \"8 Mbit/s\"\ndelay = \"2100 ms\"\n");
+    let text = text.replace("layer = \"tcpclv4\"", "layer = \"ltp\"");
+    let driver = Declared::without_programs(DriverFolder::find("ion", Path::new("/nowhere")).unwrap());
+    let files: BTreeMap<_, _> = with_node(&text, 1, |node| driver.plan(node).unwrap().1).into_iter().collect();
+    let lines: Vec<&str> = files["node.rc"].lines().collect();
+    for line in [
+        "a contact +0 +86400 2 1 125000000",
+        "a range +0 +86400 2 1 1",
+        "a contact +0 +86400 3 2 1000000",
+        "a range +0 +86400 2 3 3",
+    ] {
+        assert!(lines.contains(&line), "{line}\n{}", files["node.rc"]);
+    }
+}
+
+#[test]
 fn built_in_drivers_are_without_mistakes() {
     for name in folder::names() {
         DriverFolder::find(name, Path::new("/nowhere")).unwrap();

@@ -18,7 +18,7 @@ use std::time::Instant;
 use trials::{CheckSide, CheckTrial, trials};
 
 /// Name of our own implementation.
-const FARLINK: &str = "farlink";
+pub const FARLINK: &str = "farlink";
 
 /// One in this many bundles may be lost over a layer without confirmation.
 const DATAGRAMS_LOST: usize = 20;

@@ -70,3 +70,25 @@ fn signal_ends_wait_for_node() {
     assert!(text.contains("stopped while node `b` was getting ready"), "{text}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn stopped_check_is_no_result() {
+    if !possible() {
+        return;
+    }
+    let folder = folder("stopped-check", SCENARIO);
+    let mut command = Command::new(FARLINK);
+    command.current_dir(&folder).args(["lab", "check", "toy", "--out", "check"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !folder.join("check/tcpclv4/ping/run/manifest.json").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the check did not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("stopped in the trial `ping` over tcpclv4") && !text.contains("| pair |"), "{text}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -100,7 +100,7 @@ impl CheckedDriver {
 /// Checks a pair; calls `each` with every line as it is known. Returns the lines.
 ///
 /// # Errors
-/// When a driver cannot be used at all.
+/// When a driver cannot be used at all, or the check was stopped.
 pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result<Vec<CheckLine>> {
     let mut lines = Vec::new();
     let mut add = |line: CheckLine| {
@@ -129,12 +129,13 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
     for layer in layers(&sides, &options.layers)? {
         let pair = [sides[0].side(1, layer), sides[1].side(2, layer)];
         for trial in trials(&pair, layer) {
-            if options.stop.load(Ordering::Relaxed) {
-                return Ok(lines);
-            }
             let begun = Instant::now();
             let may_lose = sides.iter().any(|side| side.may_lose(layer));
             let outcome = run_trial(options, layer, &trial, may_lose).map_err(|why| format!("{why:#}"));
+            // A trial cut short says nothing about the two, and a table without the rest too much.
+            if options.stop.load(Ordering::Relaxed) {
+                bail!("stopped in the trial `{}` over {layer}", trial.name);
+            }
             let seconds = begun.elapsed().as_secs_f64();
             add(CheckLine { layer: Some(layer.into()), subject: trial.name.into(), outcome, seconds });
         }

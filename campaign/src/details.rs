@@ -25,14 +25,19 @@ struct SpreadRow {
     quartiles: [f64; 3],
 }
 
+/// Quantity without unit, whose numbers are in the metric's unit.
+pub(crate) fn unitless(quantity: Quantity) -> Quantity {
+    if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }
+}
+
 /// Formats a number without unit, because titles hold it.
 pub(crate) fn plain(value: f64, quantity: Quantity) -> String {
-    if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }.text(value)
+    unitless(quantity).text(value)
 }
 
 /// Formats an interval without unit.
 pub(crate) fn plain_interval(interval: &Interval, quantity: Quantity) -> String {
-    interval.estimate().text(if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio })
+    interval.estimate().text(unitless(quantity))
 }
 
 impl Results<'_> {

@@ -321,6 +321,11 @@ impl CampaignFolder {
         let path = self.path.join("cells").join(&record.cell);
         fs::rename(running, &path).with_context(|| format!("cannot name {}", path.display()))
     }
+    /// The same for a cell that may have ended before, without a distribution that a figure shows.
+    pub(crate) fn end_again(&self, running: &Path, record: &CellRecord) -> Result<()> {
+        let _ = fs::remove_dir_all(self.path.join("cells").join(&record.cell));
+        self.end(running, record)
+    }
     /// Stores the record of a cell that ran elsewhere. Call it with the lock held.
     ///
     /// # Errors
@@ -390,7 +395,8 @@ impl CampaignFolder {
     /// When a file is damaged or unreadable.
     pub fn status(&self, plan: &CampaignPlan, version: &str) -> Result<CampaignStatus> {
         let names: BTreeSet<String> = plan.cells().into_iter().map(|cell| plan.name(cell)).collect();
-        let records = self.records(plan)?;
+        let (records, samples) = (self.records(plan)?, plan.campaign.samples());
+        let done = records.iter().filter(|(_, record)| record.numbers.has_all(&samples)).count();
         let there = self.names("cells")?.into_iter().filter(|name| !name.starts_with('.'));
         let why = |name: &String| fs::read_to_string(self.path.join("failed").join(name)).unwrap_or_default();
         let failed = self
@@ -399,9 +405,9 @@ impl CampaignFolder {
             .map(|name| (name.trim_end_matches(".txt").to_string(), why(&name).trim_end().to_string()));
         Ok(CampaignStatus {
             about: self.about.clone(),
-            done: records.len(),
+            done,
             failed: failed.collect(),
-            left: names.len() - records.len(),
+            left: names.len() - done,
             strangers: there.filter(|name| !names.contains(name)).count(),
             other_versions: records.iter().filter(|(_, record)| record.version != version).count(),
             repeated: records.iter().filter(|(_, record)| !record.tries.is_empty()).count(),

@@ -196,7 +196,7 @@ const CLAIM_KEYS: &[Key] = &[
         "at",
         LABELS,
         Absent,
-        "Positions on the horizontal axis; without it, the mean over all; `*` for each position separately.",
+        "Positions on the horizontal axis; without it, the mean over all that the compared series share; `*` for each position separately.",
     ),
     key("quantile", Share, Is("0.5"), "In a figure of distributions: the quantile of each run that it is about."),
     key("margin", Share, Is("0.1"), "For `similar`: largest difference, as a fraction of the reference series' mean."),

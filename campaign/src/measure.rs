@@ -64,7 +64,7 @@ pub struct CellNumbers {
     /// Metrics of phases and nodes, by metric, phase and node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub narrowed: BTreeMap<String, f64>,
-    /// Spreads of metrics that are means of samples, likewise.
+    /// Spreads of distributions and of metrics that are means of samples, likewise.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub spreads: BTreeMap<String, Spread>,
     /// Distributions that figures of the campaign draw, likewise.
@@ -84,12 +84,13 @@ impl CellNumbers {
             (false, false) => self.narrowed.get(&measured.key()).copied(),
         }
     }
+    /// Whether it was measured with all of these distributions, empty ones included.
+    pub(crate) fn has_all(&self, samples: &[Measured]) -> bool {
+        samples.iter().all(|one| self.samples.contains_key(&one.key()))
+    }
     /// Spread of samples within the run; `None` for metrics that are no means of samples.
     pub(crate) fn spread(&self, measured: &Measured) -> Option<Spread> {
-        match measured.metric.is_sample() {
-            true => Spread::of(self.samples.get(&measured.key())?.values.clone()),
-            false => self.spreads.get(&measured.key()).copied(),
-        }
+        self.spreads.get(&measured.key()).copied()
     }
 }
 
@@ -179,6 +180,10 @@ impl RunNumbers<'_> {
         for phase in &self.manifest.phases {
             self.narrowed(Some(phase), &mut |ran| found.add(ran, samples));
         }
+        // One of a phase or a node that the run lacks is empty; one that is absent was not measured.
+        for one in samples {
+            found.samples.entry(one.key()).or_default();
+        }
         found
     }
 
@@ -235,8 +240,15 @@ impl CellNumbers {
         }
         let here = |one: &&Measured| one.phase.as_deref() == phase && one.node.as_deref() == node;
         for one in samples.iter().filter(here) {
-            if let MetricSource::Sample(of) = one.metric.of {
-                self.samples.entry(one.key()).or_insert_with(|| KeptSample::of(of(ran)));
+            // The first of several phases of one name counts.
+            if let MetricSource::Sample(of) = one.metric.of
+                && !self.samples.contains_key(&one.key())
+            {
+                let mut values = of(ran);
+                values.retain(|value| value.is_finite());
+                // Of all values: the quantiles that are kept give each end the weight of many.
+                self.spreads.extend(Spread::of(values.clone()).map(|spread| (one.key(), spread)));
+                self.samples.insert(one.key(), KeptSample::of(values));
             }
         }
     }
@@ -347,7 +359,20 @@ mod tests {
         assert_eq!(numbers.spreads["cpu_percent_application/load/a"].sd, 15.0);
         assert_eq!(numbers.samples["latency_s/load/"], KeptSample { count: 2, values: vec![2.0, 5.0] });
         assert_eq!(numbers.samples["latency_s"].values, [1.0, 2.0, 5.0]);
-        assert_eq!(numbers.samples.len(), 2, "a phase that the run lacks has no values");
+        assert_eq!(numbers.samples["rtt_s/nothing/"], KeptSample::default(), "the run lacks the phase");
+        assert!(numbers.has_all(&wanted) && !numbers.has_all(&[narrow("latency_s", Some("before"))]));
+    }
+
+    #[test]
+    fn far_value_of_long_distribution_weighs_once() {
+        // 10,000 latencies of 1 s, and one of 10,000 s: mean 2 s, deviation 99.985 s.
+        let latencies = (0..10_000).map(|_| 1).chain([10_000]);
+        let bundles = latencies.map(|latency| bundle(1, 0, Some(latency))).collect();
+        let wanted = [Measured { metric: metric("latency_s").unwrap(), phase: None, node: None }];
+        let spread = numbers_of(&Manifest::new(RunWorld::Sim, "x", "", None), bundles, &wanted).spread(&wanted[0]);
+        let spread = spread.unwrap();
+        assert!((spread.mean - 20_000.0 / 10_001.0).abs() < 1e-9 && (spread.sd - 99.985).abs() < 1e-3, "{spread:?}");
+        assert_eq!((spread.samples, spread.p75), (10_001, 1.0));
     }
 
     #[test]

@@ -53,8 +53,11 @@ impl Interval {
     /// Computes the interval of a level.
     pub fn at(values: &[f64], level: ConfidenceLevel) -> Option<Interval> {
         let count = values.len();
-        let mean = values.iter().sum::<f64>() / count as f64;
-        if count == 0 || !mean.is_finite() {
+        // Rounding must not make equal values differ from their mean: it would look like a tiny deviation.
+        let are_equal = values.windows(2).all(|pair| pair[0] == pair[1]);
+        let sum = || values.iter().sum::<f64>();
+        let mean = if are_equal { values.first().copied()? } else { sum() / count as f64 };
+        if !mean.is_finite() {
             return None;
         }
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
@@ -168,7 +171,17 @@ mod tests {
         assert_eq!((one.mean, one.half, one.ends()), (7.0, None, None));
         assert_eq!(Interval::of(&[2.0, 2.0]).unwrap().ends(), Some((2.0, 2.0)));
         assert_eq!(Interval::of(&[]), None);
+        assert_eq!([Interval::of(&[f64::NAN]), Interval::of(&[f64::INFINITY; 2])], [None; 2]);
         assert_eq!(Interval::of(&[f64::NAN, 1.0]), None);
+    }
+
+    #[test]
+    fn equal_values_have_no_deviation() {
+        // Three times 0.1 is more than 0.3 as a binary number.
+        let three = Interval::of(&[0.1; 3]).unwrap();
+        assert_eq!((three.mean, three.deviation, three.ends()), (0.1, Some(0.0), Some((0.1, 0.1))));
+        assert_eq!((three.chance_of(0.1), three.chance()), (Some(1.0), Some(0.0)));
+        assert_eq!(hedges_g(&[0.1; 3], &[0.2; 3]), None, "not -3e15");
     }
 
     #[test]
@@ -200,6 +213,8 @@ mod tests {
         // 0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 raised to the one before.
         near(holm(&[0.01, 0.04, 0.03, 0.005]), &[0.03, 0.06, 0.06, 0.02]);
         near(holm(&[0.9, 0.6]), &[1.0, 1.0]);
+        // Equal ones are adjusted alike, by the first of them.
+        near(holm(&[0.02, 0.01, 0.02, 0.01]), &[0.04, 0.04, 0.04, 0.04]);
         assert_eq!((holm(&[]), holm(&[0.04])), (vec![], vec![0.04]));
     }
 }

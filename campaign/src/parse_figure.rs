@@ -151,7 +151,7 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
     let all = |of: Option<usize>| of.map_or(vec![0], |axis| (0..axes[axis].values.len()).collect());
     let text = reader.text("text");
     let rule = reader.choice("rule").and_then(|word| rule(reader, keys::RULES[word]));
-    let compares = matches!(rule, Some(ClaimRule::Above | ClaimRule::Below | ClaimRule::Similar(_)));
+    let compares = rule.is_some_and(ClaimRule::compares_series);
     if compares && figure.series.is_none() {
         reader.fail("rule", "it compares series, and the figure has none", "choose `rises`, `falls` or `between`");
         return None;

@@ -84,7 +84,7 @@ pub struct Summary {
     pub left: usize,
 }
 
-/// Runs the cells that have no record in the folder yet.
+/// Runs the cells that have no record in the folder yet, and those whose records lack a distribution that a figure shows.
 ///
 /// # Errors
 /// When another process holds the folder's lock, or the folder cannot be read.
@@ -99,8 +99,10 @@ pub fn run(
     folder.clean()?;
     let mut queue = CellQueue::default();
     let mut summary = Summary::default();
+    let samples = plan.campaign.samples();
     for cell in plan.cells() {
-        match folder.record(&plan.name(cell))? {
+        // A figure that is added later may show a distribution that earlier runs did not keep.
+        match folder.record(&plan.name(cell))?.filter(|record| record.numbers.has_all(&samples)) {
             Some(record) => {
                 // Times of earlier cells give an estimate from the start.
                 queue.took(cell, record.wall_s);
@@ -205,7 +207,7 @@ fn one(
             let why = format!("{why:#}");
             disturbances.push(format!("Machine: a repetition failed: {}.", why.lines().next().unwrap_or_default()));
             let record = CellRecord::of(plan, cell, numbers_before, wall_s, options.version);
-            folder.end(&running, &CellRecord { disturbances, tries, ..record })?;
+            folder.end_again(&running, &CellRecord { disturbances, tries, ..record })?;
             return Ok(CellEnd::Done);
         }
         // The folder of an unfinished run is removed, so that a later call starts it again.
@@ -223,7 +225,7 @@ fn one(
             continue;
         }
         let record = CellRecord::of(plan, cell, numbers, wall_s, options.version);
-        folder.end(&running, &CellRecord { disturbances, tries, ..record })?;
+        folder.end_again(&running, &CellRecord { disturbances, tries, ..record })?;
         return Ok(CellEnd::Done);
     }
 }

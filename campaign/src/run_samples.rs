@@ -10,17 +10,12 @@ use std::collections::BTreeMap;
 pub(crate) struct RunSamples {
     /// Processor time of all roles since the start in s, by node and time.
     processors: BTreeMap<Text, BTreeMap<u64, f64>>,
-    /// Retention times and their parts.
-    retention: Vec<RetentionSample>,
+    /// Retention times and their parts by metric and node.
+    retention: BTreeMap<&'static str, TimesOfNodes>,
 }
 
-#[derive(Clone, PartialEq, Debug)]
-struct RetentionSample {
-    metric: &'static str,
-    time_ns: u64,
-    node: Option<Text>,
-    seconds: f64,
-}
+/// Time of each sample in ns with its value in s, by node.
+type TimesOfNodes = BTreeMap<Option<Text>, Vec<(u64, f64)>>;
 
 impl RunSamples {
     /// Metrics of the samples table: time until the first byte out, time of parsing, time of making.
@@ -43,8 +38,7 @@ impl RunSamples {
             let Some(node) = row.node else { return };
             *self.processors.entry(node).or_default().entry(row.time_ns).or_default() += row.value;
         } else if let Some(metric) = Self::RETENTION.into_iter().find(|metric| *metric == &*row.metric) {
-            let SampleRow { time_ns, node, value: seconds, .. } = row;
-            self.retention.push(RetentionSample { metric, time_ns, node, seconds });
+            self.retention.entry(metric).or_default().entry(row.node).or_default().push((row.time_ns, row.value));
         }
     }
 
@@ -67,12 +61,11 @@ impl RunSamples {
 
     /// Retention times, or parts of them, at a node in a phase, in s.
     pub fn retention(&self, metric: &str, phase: Option<&PhaseFacts>, node: Option<&str>) -> Vec<f64> {
-        let here = |sample: &&RetentionSample| {
-            sample.metric == metric
-                && phase.is_none_or(|phase| phase.holds(sample.time_ns))
-                && node.is_none_or(|node| sample.node.as_deref() == Some(node))
-        };
-        self.retention.iter().filter(here).map(|sample| sample.seconds).collect()
+        let nodes = self.retention.get(metric).into_iter().flatten();
+        let here = nodes.filter(|(name, _)| node.is_none_or(|node| name.as_deref() == Some(node)));
+        let all = here.flat_map(|(_, times)| times);
+        let in_phase = all.filter(|(time_ns, _)| phase.is_none_or(|phase| phase.holds(*time_ns)));
+        in_phase.map(|(_, seconds)| *seconds).collect()
     }
 }
 

@@ -188,6 +188,12 @@ pub enum ClaimRule {
     /// The mean lies between these values, ends included.
     Between(f64, f64),
 }
+impl ClaimRule {
+    /// Whether it compares series with each other.
+    pub(crate) const fn compares_series(self) -> bool {
+        matches!(self, ClaimRule::Above | ClaimRule::Below | ClaimRule::Similar(_))
+    }
+}
 
 /// Positions on the horizontal axis that a claim is about.
 #[derive(Clone, PartialEq, Debug)]

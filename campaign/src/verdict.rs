@@ -7,6 +7,7 @@
 //! **confirmed** if all its comparisons are in favour, **contradicted** if one is against, and **undecidable**
 //! otherwise. Disturbed runs decide nothing.
 
+use crate::details::plain_interval;
 use crate::judgement::{ClaimCounts, Judgement};
 use crate::numbers::{Interval, holm};
 use crate::results::{Difference, Results, Spot};
@@ -90,7 +91,7 @@ impl ClaimComparison {
             Some(adjusted) => format!(", p {} ({} corrected)", plain(p), plain(adjusted)),
             None => format!(", p {}", plain(p)),
         });
-        let number = found.interval.estimate().text(plain_quantity(figure.measured.metric.quantity));
+        let number = plain_interval(&found.interval, figure.measured.metric.quantity);
         format!("{} {number}{}{chance}", self.what, found.effect_text())
     }
 }
@@ -127,7 +128,7 @@ impl Results<'_> {
     /// Runs that a claim lacks, in words: disturbed, missing, and without a value.
     fn lacks(&self, figure: &Figure, claim: &Claim) -> Vec<String> {
         let mut series = claim.series.clone();
-        series.extend(claim.than.iter().filter(|_| figure.series.is_some()));
+        series.extend(claim.than.iter().filter(|_| claim.rule.compares_series()));
         let (mut all, mut missing, mut absent) = (0, 0, 0);
         let mut disturbed: BTreeMap<&str, &str> = BTreeMap::new();
         let mut points = BTreeSet::new();
@@ -160,32 +161,37 @@ impl Results<'_> {
         reasons
     }
 
+    /// Positions that a claim is about.
+    fn positions(&self, figure: &Figure, claim: &Claim) -> Vec<Option<usize>> {
+        let mut xs = self.places(figure);
+        match (&claim.at, claim.rule) {
+            // Trends compare the ends only.
+            (_, ClaimRule::Rises | ClaimRule::Falls) if xs.len() > 2 => drop(xs.drain(1..xs.len() - 1)),
+            (ClaimPositions::Mean, _) => {}
+            (ClaimPositions::Each(each), _) => xs.retain(|x| x.is_some_and(|x| each.contains(&x))),
+        }
+        xs
+    }
+
     /// Points of these series that a claim is about.
     fn spots(&self, figure: &Figure, claim: &Claim, series: &[usize]) -> Vec<Spot> {
+        let xs = self.positions(figure, claim);
         let mut spots = Vec::new();
         for facet in self.kept(figure.facet).into_iter().filter(|facet| claim.facets.contains(&facet.unwrap_or(0))) {
             for series in self.kept(figure.series).into_iter().filter(|one| series.contains(&one.unwrap_or(0))) {
-                for x in self.places(figure) {
-                    let wanted = match &claim.at {
-                        ClaimPositions::Mean => true,
-                        ClaimPositions::Each(each) => x.is_some_and(|x| each.contains(&x)),
-                    };
-                    let spot = Spot { x, series, facet };
-                    spots.extend(Some(spot).filter(|spot| wanted && self.has(figure, *spot)));
-                }
+                let here = xs.iter().map(|x| Spot { x: *x, series, facet });
+                spots.extend(here.filter(|spot| self.has(figure, *spot)));
             }
         }
         spots
     }
 
     fn comparisons(&self, figure: &Figure, claim: &Claim) -> Vec<ClaimComparison> {
-        let xs = self.places(figure);
+        let xs = self.positions(figure, claim);
         let places: Vec<Vec<Option<usize>>> = match (&claim.at, claim.rule) {
             (_, ClaimRule::Rises | ClaimRule::Falls) => vec![Vec::new()],
             (ClaimPositions::Mean, _) => vec![xs.clone()],
-            (ClaimPositions::Each(each), _) => {
-                xs.iter().filter(|x| x.is_some_and(|x| each.contains(&x))).map(|x| vec![*x]).collect()
-            }
+            (ClaimPositions::Each(_), _) => xs.iter().map(|x| vec![*x]).collect(),
         };
         let mut found = Vec::new();
         for facet in self.kept(figure.facet).into_iter().filter(|facet| claim.facets.contains(&facet.unwrap_or(0))) {
@@ -220,7 +226,12 @@ impl Results<'_> {
                     .into_iter()
                     .filter(|one| *one != here.series && one.is_some_and(|one| claim.than.contains(&one)));
                 let one = |than: Option<usize>| {
-                    let (mine, theirs) = (at(here)?, at(SeriesSpan { series: than, ..here })?);
+                    // Means over different positions would not be of the same runs.
+                    let has = |x: Option<usize>, series| self.has(figure, Spot { x, series, facet: here.facet });
+                    let both = |x: &&Option<usize>| has(**x, here.series) && has(**x, than);
+                    let shared: Vec<Option<usize>> = here.xs.iter().filter(both).copied().collect();
+                    let of = |series| at(SeriesSpan { series, facet: here.facet, xs: &shared });
+                    let (mine, theirs) = (of(here.series)?, of(than)?);
                     let wanted = match claim.rule {
                         ClaimRule::Below => WantedRange::BELOW,
                         ClaimRule::Similar(margin) => {
@@ -291,11 +302,6 @@ impl Results<'_> {
     }
 }
 
-/// Quantity without unit: differences are written as plain numbers in the metric's unit.
-fn plain_quantity(quantity: Quantity) -> Quantity {
-    if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }
-}
-
 /// A series in a facet, and the positions over which it is averaged.
 #[derive(Clone, Copy)]
 struct SeriesSpan<'x> {
@@ -337,6 +343,7 @@ mod tests {
         assert_eq!([side(&[-0.5, -0.51], near), side(&[0.1, 0.2], near)], ["against", "open"]);
         assert_eq!(side(&[-0.09, 0.09, 0.0], near), "open", "inside, but too wide");
         assert_eq!(side(&[0.0, 0.0], within(0.0, 0.4)), "favour", "the end belongs to it");
+        assert_eq!(side(&[0.4; 3], within(0.0, 0.4)), "favour", "rounding passes no end");
         assert_eq!(side(&[0.5, 0.5], within(0.0, 0.4)), "against");
     }
 

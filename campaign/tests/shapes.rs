@@ -1,6 +1,6 @@
 //! Figures of distributions, stacks and tables, metrics of phases and nodes, and claims that cannot be judged.
 
-use crate::support::{SCENARIO, folder, plan};
+use crate::support::{self, SCENARIO, folder, plan};
 use anyhow::Result;
 use farlink_campaign::{
     CampaignFolder, CampaignOptions, CampaignPlan, CellEnd, CellJob, CellRecord, Figure, Judgement, Results, Runner,
@@ -174,6 +174,26 @@ fn distribution_is_kept_and_drawn() {
     assert!(report.contains("fraction of values (%)") && !report.contains("NaN"));
 }
 
+#[test]
+fn added_distribution_is_measured_again() {
+    let first =
+        "[[figure]]\nname = \"goodput\"\nmetric = \"goodput_received_bit_s\"\nshape = \"table\"\nx = \"store\"\n";
+    let more = "[[figure]]\nname = \"trips\"\nmetric = \"rtt_s\"\nshape = \"ecdf\"\nseries = \"store\"\n";
+    let ran = Ran::of(first, &PretendLab::default());
+    std::fs::write(ran.source.path().join("campaign.toml"), campaign(&format!("{first}{more}"))).unwrap();
+    let plan = plan(ran.source.path()).unwrap();
+    let status = ran.folder.status(&plan, "test").unwrap();
+    assert_eq!((status.done, status.left), (0, 6));
+    let stop = AtomicBool::new(false);
+    let options = CampaignOptions { jobs: 2, stop: &stop, version: "test" };
+    for again in [6, 0] {
+        let summary = farlink_campaign::run(&plan, &ran.folder, options, &PretendLab::default(), &mut |_| {}).unwrap();
+        assert_eq!((summary.ran, summary.done, &summary.failed[..]), (again, 6, &[][..]));
+    }
+    let records = ran.folder.records(&plan).unwrap();
+    assert!(records.iter().all(|(_, record)| record.numbers.samples["rtt_s"].count == 60));
+}
+
 const MEMORY: &str = "[[figure]]\nname = \"memory\"\nmetric = \"memory_peak_implementation_bytes\"\nphase = \"load\"\nnode = \"a\"\n\
     shape = \"stack\"\nx = \"delay\"\nseries = \"store\"\n\
     [[figure.part]]\nlabel = \"anonymous\"\nmetric = \"memory_peak_implementation_anonymous_bytes\"\n\
@@ -271,6 +291,45 @@ fn missing_runs_are_named() {
     without.iter_mut().for_each(|(_, record)| record.numbers.narrowed.clear());
     let judged = Results::new(&ran.plan, without).judge(ran.figure(0), &ran.figure(0).claims[0]);
     assert_eq!(judged.reasons, ["2 of 2 comparisons have fewer than two runs", "12 of 12 runs have no value"]);
+}
+
+#[test]
+fn trend_lacks_only_its_ends() {
+    let source = folder(support::CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    support::run(&plan, &out, 2, &support::Pretend::default()).unwrap();
+    let figure = &plan.campaign.figures[1];
+    let reasons = |missing: &str| {
+        let mut records = out.records(&plan).unwrap();
+        records.retain(|(_, record)| record.values["delay"] != missing);
+        Results::new(&plan, records).judge(figure, &figure.claims[0]).reasons
+    };
+    assert_eq!(reasons("2 s"), [""; 0], "nothing is compared there");
+    assert_eq!(reasons("3 s"), ["1 of 1 comparisons have fewer than two runs", "3 of 6 runs are missing"]);
+}
+
+#[test]
+fn claim_of_one_series_lacks_no_other() {
+    let figure = "[[figure]]\nname = \"trips\"\nmetric = \"rtt_median_s\"\nx = \"delay\"\nseries = \"store\"\n\
+        [[figure.claim]]\ntext = \"It is short.\"\nrule = \"between\"\nrange = [0.0, 1.0]\nseries = \"large\"\n";
+    let ran = Ran::of(figure, &PretendLab::default());
+    let reasons = |missing: &str| {
+        let mut records = ran.folder.records(&ran.plan).unwrap();
+        records.retain(|(_, record)| record.values["store"] != missing);
+        Results::new(&ran.plan, records).judge(ran.figure(0), &ran.figure(0).claims[0]).reasons.len()
+    };
+    assert_eq!([reasons("small"), reasons("large")], [0, 2]);
+}
+
+#[test]
+fn mean_is_over_positions_of_both_series() {
+    let skip = "[[skip]]\nstore = \"large\"\ndelay = \"2 s\"\n";
+    let figure = "[[figure]]\nname = \"trips\"\nmetric = \"rtt_median_s\"\nx = \"delay\"\nseries = \"store\"\n\
+        [[figure.claim]]\ntext = \"The store does not matter.\"\nrule = \"similar\"\nmargin = 0.01\n";
+    // A delay of 2 s doubles the round trips, and stores change none.
+    let judged = Ran::of(&format!("{skip}{figure}"), &PretendLab::default()).judged(0);
+    assert_eq!((judged.verdict.word(), judged.counts.all()), ("confirmed", 1), "{judged:?}");
 }
 
 #[test]

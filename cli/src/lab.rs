@@ -2,10 +2,12 @@
 
 use crate::CliError;
 use clap::Subcommand;
-use farlink_lab::check::{CheckOptions, MatrixCell, check, table};
+use clap::builder::PossibleValuesParser;
+use farlink_cla::registry::NAMES;
+use farlink_lab::check::{CheckOptions, FARLINK, MatrixCell, check, table};
 use farlink_lab::driver::NodeContext;
 use farlink_lab::drivers::declared::{Declared, DriverFolder, names};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink lab`.
 #[derive(clap::Args)]
@@ -45,7 +47,7 @@ enum What {
         #[arg(long, default_value = "farlink")]
         with: String,
         /// Only these layers.
-        #[arg(long)]
+        #[arg(long, value_parser = PossibleValuesParser::new(NAMES))]
         layer: Vec<String>,
         /// Folder for the runs.
         #[arg(long, value_name = "DIR", default_value = "runs/check")]
@@ -60,7 +62,11 @@ pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
         What::Drivers => drivers(),
         What::Driver { name, file } => {
-            print!("{}", DriverFolder::find(&name, std::path::Path::new("."))?.read_text(&file)?);
+            let driver = find(&name, Path::new("."))?;
+            let text = driver.read_text(&file).map_err(|why| {
+                CliError::Input(format!("{why}\nhint: driver.toml and the files that it names are printed"))
+            })?;
+            print!("{text}");
             Ok(())
         }
         What::Show { name, scenario } => show(&name, &scenario),
@@ -68,28 +74,36 @@ pub fn run(args: Args) -> Result<(), CliError> {
             let program = std::env::current_exe().map_err(anyhow::Error::from)?;
             let stop = farlink_os::process::watch_termination()?;
             let pair = [with, name];
+            for text in pair.iter().filter(|text| text.split('@').next() != Some(FARLINK)) {
+                find(text.split('@').next().unwrap_or(text), Path::new("."))?;
+            }
             let options = CheckOptions { pair: pair.clone(), layers: layer, folder: out, program, stop };
             checked(&options, json)
         }
     }
 }
 
+/// Finds a driver; one that is unknown or has mistakes is bad input.
+fn find(name: &str, scenario_folder: &Path) -> Result<DriverFolder, CliError> {
+    DriverFolder::find(name, scenario_folder).map_err(|why| CliError::Input(format!("{why:#}")))
+}
+
 fn drivers() -> Result<(), CliError> {
     for name in names() {
-        let folder = DriverFolder::find(name, std::path::Path::new("."))?;
+        let folder = find(name, Path::new("."))?;
         println!("{name}: {}", folder.summary());
     }
     Ok(())
 }
 
-fn show(name: &str, path: &std::path::Path) -> Result<(), CliError> {
+fn show(name: &str, path: &Path) -> Result<(), CliError> {
     let scenario = crate::run::load(path)?;
     let index = scenario.nodes.iter().position(|node| node.implementation.name == name);
     let index = index.ok_or_else(|| {
         let hint = format!("hint: implementation = {name:?} in [[node]]");
         CliError::Input(format!("{} has no node of {name}\n{hint}", path.display()))
     })?;
-    let folder = DriverFolder::find(name, &scenario.folder)?;
+    let folder = find(name, &scenario.folder)?;
     let driver = Declared::without_programs(folder);
     let (place, program) = (PathBuf::from("/run/NODE"), PathBuf::from("farlink"));
     let node = NodeContext {

@@ -5,6 +5,7 @@ mod bench;
 mod campaign;
 mod containers;
 mod documentation;
+mod foreign;
 mod lab;
 mod lab_flows;
 mod lab_retention;

@@ -17,6 +17,11 @@ const PLAN: &str = "contact 1 2 both +0..+3600 rate 1 Mbit/s delay 1 s\n";
 /// Arguments, exit status, part of the message.
 const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("", 2, "Usage: farlink <COMMAND>"),
+    ("lab driver nobody", 2, "no driver of `nobody`"),
+    ("lab driver toy nothing", 2, "no file nothing in built-in driver toy"),
+    ("lab show toy good.toml", 2, "good.toml has no node of toy"),
+    ("lab check nobody", 2, "no driver of `nobody`"),
+    ("lab check toy --layer nothing", 2, "invalid value 'nothing' for '--layer <LAYER>'"),
     ("launch", 2, "unrecognized subcommand 'launch'"),
     ("run", 2, "--in <WORLD>"),
     ("run good.toml", 2, "--in <WORLD>"),

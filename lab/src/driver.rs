@@ -64,8 +64,8 @@ pub trait Driver {
     /// Name of the implementation, as in `lab/drivers/`.
     fn name(&self) -> &str;
 
-    /// Version of the implementation, as its programs print it; `None` if that of this program.
-    fn version(&self) -> Option<String> {
+    /// Version of the implementation, as its programs print it, run in a folder; `None` if that of this program.
+    fn version(&self, _folder: &Path) -> Option<String> {
         None
     }
 

@@ -241,17 +241,27 @@ pub enum Signal {
     Continue,
 }
 
+impl Signal {
+    fn raw(self) -> rustix::process::Signal {
+        use rustix::process::Signal as Raw;
+        match self {
+            Signal::Terminate => Raw::TERM,
+            Signal::Kill => Raw::KILL,
+            Signal::Interrupt => Raw::INT,
+            Signal::Stop => Raw::STOP,
+            Signal::Continue => Raw::CONT,
+        }
+    }
+}
+
 /// Sends a signal to one process.
 pub fn signal(process: u32, which: Signal) -> io::Result<()> {
-    use rustix::process::Signal as Raw;
-    let raw = match which {
-        Signal::Terminate => Raw::TERM,
-        Signal::Kill => Raw::KILL,
-        Signal::Interrupt => Raw::INT,
-        Signal::Stop => Raw::STOP,
-        Signal::Continue => Raw::CONT,
-    };
-    Ok(rustix::process::kill_process(pid(process)?, raw)?)
+    Ok(rustix::process::kill_process(pid(process)?, which.raw())?)
+}
+
+/// Sends a signal to all processes of a group, named by its first process.
+pub fn signal_group(first: u32, which: Signal) -> io::Result<()> {
+    Ok(rustix::process::kill_process_group(pid(first)?, which.raw())?)
 }
 
 fn pid(process: u32) -> io::Result<rustix::process::Pid> {

@@ -4,6 +4,7 @@
 //! and on the wire, small segments leave their host just when an acknowledgment comes that carries nothing else.
 
 use crate::format::Quantity;
+use crate::manifest::RunWorld;
 use crate::pcapng::{FrameSide, PcapngReader};
 use crate::round_trip::RoundTrip;
 use crate::run::RunReader;
@@ -250,13 +251,13 @@ pub fn held_in_capture(input: impl Read) -> Result<Vec<HeldSegments>> {
         let (interface, time_ns) = (frame.interface, frame.time_ns);
         let Some(read) = ReadSegment::read(time_ns, is_sent, frame.bytes) else { continue };
         let view = if is_sent { (interface, read.from, read.to) } else { (interface, read.to, read.from) };
-        // A port that is used again belongs to another connection.
+        // A port that is used again belongs to another connection, with other numbers.
         if read.opens.is_some()
-            && let Some(before) = views.get(&view).filter(|counter| counter.found.small > 0)
+            && views.get(&view).is_some_and(|counter| counter.sent_end.is_some())
+            && let Some(before) = views.remove(&view).filter(|counter| counter.found.small > 0)
             && done.len() < VIEWS_MAX
         {
-            done.push((interface, before.clone()));
-            views.remove(&view);
+            done.push((interface, before));
         }
         if views.len() >= VIEWS_MAX && !views.contains_key(&view) {
             continue;
@@ -305,9 +306,10 @@ pub struct NagleReport {
 }
 
 impl NagleReport {
-    /// Looks for both facts in a run; `None` for a run with too few pings.
+    /// Looks for both facts in a run; `None` for a simulation, whose TCP leaves the algorithm out, and for a
+    /// run with too few pings.
     pub fn read(run: &RunReader, round_trips: &[RoundTrip]) -> Option<NagleReport> {
-        if round_trips.len() < ROUND_TRIPS_LEAST {
+        if run.manifest().world == RunWorld::Sim || round_trips.len() < ROUND_TRIPS_LEAST {
             return None;
         }
         let seconds: Vec<f64> = round_trips.iter().map(|trip| trip.seconds).collect();

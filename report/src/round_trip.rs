@@ -5,7 +5,7 @@ use crate::manifest::RunWorld;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, ROUND_TRIP_S};
 use anyhow::Result;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Round trip of one answered ping.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -20,36 +20,44 @@ pub struct RoundTrip {
 type Endpoints<'a> = (&'a Text, u64, &'a Text, u64);
 
 impl RoundTrip {
-    /// Reads the round trips of a run: the samples by the application that pings, or without any, those that follow from
-    /// the bundles.
+    /// Reads the round trips of a run: the samples of nodes whose applications that ping have stamps of their own, and
+    /// of other nodes those that follow from the bundles.
     ///
     /// # Errors
     /// When the samples cannot be read.
     pub fn read(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<RoundTrip>> {
-        let mut found = Vec::new();
+        let (mut found, mut stamped) = (Vec::new(), BTreeSet::new());
         // Only real applications have stamps of their own.
         if run.manifest().world != RunWorld::Sim {
             run.samples(&mut |row| {
                 if &*row.metric == ROUND_TRIP_S {
                     let took_ns = (row.value.max(0.0) * 1e9) as u64;
                     found.push(RoundTrip { sent_ns: row.time_ns.saturating_sub(took_ns), seconds: row.value });
+                    stamped.extend(row.node);
                 }
                 Ok(())
             })?;
         }
-        Ok(if found.is_empty() { RoundTrip::pairs(bundles) } else { found })
+        found.extend(RoundTrip::pairs_of_others(bundles, &stamped));
+        found.sort_by_key(|trip| trip.sent_ns);
+        Ok(found)
     }
 
     /// Pairs requests with their answers: bundles of one traffic flow with exchanged endpoints. Echo services answer in
     /// the order in which requests reach them.
     pub fn pairs(bundles: &[BundleRow]) -> Vec<RoundTrip> {
+        RoundTrip::pairs_of_others(bundles, &BTreeSet::new())
+    }
+
+    /// The same, except of the pings by these nodes.
+    fn pairs_of_others(bundles: &[BundleRow], stamped: &BTreeSet<Text>) -> Vec<RoundTrip> {
         let mut flows: BTreeMap<&Text, Vec<&BundleRow>> = BTreeMap::new();
         for bundle in bundles {
             if let Some(flow) = &bundle.traffic {
                 flows.entry(flow).or_default().push(bundle);
             }
         }
-        let mut found: Vec<RoundTrip> = flows.into_values().flat_map(pairs_of_flow).collect();
+        let mut found: Vec<RoundTrip> = flows.into_values().flat_map(|flow| pairs_of_flow(flow, stamped)).collect();
         found.sort_by_key(|trip| trip.sent_ns);
         found
     }
@@ -59,7 +67,7 @@ fn endpoints(bundle: &BundleRow) -> Endpoints<'_> {
     (&bundle.source, bundle.service, &bundle.destination, bundle.destination_service)
 }
 
-fn pairs_of_flow(mut bundles: Vec<&BundleRow>) -> Vec<RoundTrip> {
+fn pairs_of_flow(mut bundles: Vec<&BundleRow>, stamped: &BTreeSet<Text>) -> Vec<RoundTrip> {
     bundles.sort_by_key(|bundle| (bundle.created_ns, bundle.creation_ms, bundle.sequence));
     // A request precedes its answer, so the first bundle between two endpoints is one.
     let mut requests: BTreeMap<Endpoints<'_>, Vec<&BundleRow>> = BTreeMap::new();
@@ -74,7 +82,7 @@ fn pairs_of_flow(mut bundles: Vec<&BundleRow>) -> Vec<RoundTrip> {
         }
     }
     let mut reached: BTreeMap<Endpoints<'_>, VecDeque<(u64, u64)>> = BTreeMap::new();
-    for (ends, asked) in requests {
+    for (ends, asked) in requests.into_iter().filter(|(ends, _)| !stamped.contains(ends.0)) {
         let mut times: Vec<_> = asked.iter().filter_map(|b| Some((b.delivered_ns?, b.created_ns))).collect();
         times.sort_unstable();
         reached.insert(ends, times.into());
@@ -143,6 +151,19 @@ mod tests {
             ping(2, true, 3.5, Some(4.0)),
         ]);
         assert_eq!(found, [(1, 1.0), (3, 1.0)]);
+    }
+
+    #[test]
+    fn stamps_replace_pairs_of_their_node() {
+        let other = |row: BundleRow| BundleRow { traffic: Some("u".into()), source: "c".into(), ..row };
+        let asked = other(ping(0, false, 5.0, Some(5.5)));
+        let back = BundleRow { source: "b".into(), destination: "c".into(), ..other(ping(0, true, 5.5, Some(8.0))) };
+        let bundles = [ping(0, false, 1.0, Some(1.5)), ping(0, true, 1.5, Some(2.0)), asked, back];
+        let of = |stamped: &[&str]| {
+            let stamped = stamped.iter().map(|node| (*node).into()).collect();
+            RoundTrip::pairs_of_others(&bundles, &stamped).iter().map(|trip| trip.seconds).collect::<Vec<_>>()
+        };
+        assert_eq!((of(&[]), of(&["a"]), of(&["a", "c"])), (vec![1.0, 3.0], vec![3.0], vec![]));
     }
 
     #[test]

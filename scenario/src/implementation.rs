@@ -15,7 +15,7 @@ pub const NODE_KEYS: &[Key] = &[
         "implementation",
         Kind::Text,
         Fallback::Is(FARLINK),
-        "The implementation that the testbed runs as this node: `farlink`, or the name of a driver (`farlink lab drivers` lists them). `NAME@FOLDER` takes its programs from that folder, so that two builds can be compared. A simulation runs our node in its place.",
+        "The implementation that the testbed runs as this node: `farlink`, or the name of a driver (`farlink lab drivers` lists them). `NAME@FOLDER` takes its programs from that folder, a path from the scenario's, so that two builds can be compared. A simulation runs our node in its place.",
     ),
     key(
         "parameters",

@@ -1,5 +1,5 @@
-//! Settings of custody, of compressed reports, of tunnels and of links, in tables for node files, scenarios, references and the
-//! testbed, like [`crate::node`]. The patterns of endpoints that they apply to are configured beside them.
+//! Settings of custody, of compressed reports, of tunnels and of links, in tables for node files, scenarios, references
+//! and the testbed, like [`crate::node`]. The patterns of endpoints that they apply to are configured beside them.
 
 use crate::node::{DURATION, FLAG, Plain, Range, choice, count};
 use crate::{Duration, LayerParam, LinkCrc};

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Results of a pair over one layer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MatrixCell {
-    /// The two implementations, with versions where they print them.
+    /// The two implementations, each `NAME` or `NAME@FOLDER`.
     pub pair: [String; 2],
     /// Convergence layer, by its name in scenarios.
     pub layer: String,

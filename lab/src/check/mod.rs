@@ -10,7 +10,7 @@ use crate::run::{LabOptions, run};
 use anyhow::{Context, Result, bail};
 use farlink_base::DataVolume;
 use farlink_report::{RunReader, Statistics};
-use farlink_scenario::{LAYERS, Scenario};
+use farlink_scenario::{LAYERS, Scenario, TrafficKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use std::time::Instant;
 use trials::{CheckSide, CheckTrial, trials};
 
 /// Name of our own implementation.
-const FARLINK: &str = "farlink";
+pub const FARLINK: &str = "farlink";
 
 /// One in this many bundles may be lost over a layer without confirmation.
 const DATAGRAMS_LOST: usize = 20;
@@ -100,7 +100,7 @@ impl CheckedDriver {
 /// Checks a pair; calls `each` with every line as it is known. Returns the lines.
 ///
 /// # Errors
-/// When a driver cannot be used at all.
+/// When a driver cannot be used at all, or the check was stopped.
 pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result<Vec<CheckLine>> {
     let mut lines = Vec::new();
     let mut add = |line: CheckLine| {
@@ -108,13 +108,15 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
         lines.push(line);
     };
     let here = std::env::current_dir().context("the current folder")?;
+    let cannot = || format!("cannot create {}", options.folder.display());
+    std::fs::create_dir_all(&options.folder).with_context(cannot)?;
     let mut sides = Vec::new();
     for text in &options.pair {
         let begun = Instant::now();
         let found = CheckedDriver::find(text, &here)?;
         if let Some((folder, driver)) = &found.driver {
             use crate::driver::Driver as _;
-            let outcome = match (folder.prints_version(), driver.version()) {
+            let outcome = match (folder.prints_version(), driver.version(&options.folder)) {
                 (_, Some(version)) => Ok(format!("version {version}, {}", folder.place)),
                 (false, None) => Ok(folder.place.clone()),
                 (true, None) => Err("its programs print no version that the driver's `match` finds".into()),
@@ -124,30 +126,39 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
         }
         sides.push(found);
     }
-    let common = LAYERS.iter().map(|layer| layer.name).filter(|name| sides.iter().all(|side| side.has(name)));
-    let wanted = |name: &&str| options.layers.is_empty() || options.layers.iter().any(|layer| layer == name);
-    let layers: Vec<&str> = common.filter(wanted).collect();
-    if layers.is_empty() {
-        bail!(
-            "{} and {} have no layer in common\nhint: `--layer` may name one that either lacks",
-            sides[0].text,
-            sides[1].text
-        );
-    }
-    for layer in layers {
+    for layer in layers(&sides, &options.layers)? {
         let pair = [sides[0].side(1, layer), sides[1].side(2, layer)];
         for trial in trials(&pair, layer) {
-            if options.stop.load(Ordering::Relaxed) {
-                return Ok(lines);
-            }
             let begun = Instant::now();
             let may_lose = sides.iter().any(|side| side.may_lose(layer));
             let outcome = run_trial(options, layer, &trial, may_lose).map_err(|why| format!("{why:#}"));
+            // A trial cut short says nothing about the two, and a table without the rest too much.
+            if options.stop.load(Ordering::Relaxed) {
+                bail!("stopped in the trial `{}` over {layer}", trial.name);
+            }
             let seconds = begun.elapsed().as_secs_f64();
             add(CheckLine { layer: Some(layer.into()), subject: trial.name.into(), outcome, seconds });
         }
     }
     Ok(lines)
+}
+
+/// Layers to try: those of `wanted`, or all that both sides have.
+///
+/// # Errors
+/// When there is none, or one is wanted that a side lacks.
+fn layers(sides: &[CheckedDriver], wanted: &[String]) -> Result<Vec<&'static str>> {
+    let common = LAYERS.iter().map(|layer| layer.name).filter(|name| sides.iter().all(|side| side.has(name)));
+    let common: Vec<&str> = common.collect();
+    let pair: Vec<&str> = sides.iter().map(|side| side.text.as_str()).collect();
+    let pair = pair.join(" and ");
+    if common.is_empty() {
+        bail!("{pair} have no layer in common");
+    }
+    if let Some(lacking) = wanted.iter().find(|name| !common.contains(&name.as_str())) {
+        bail!("{pair} do not both have the layer {lacking}\nhint: both have {}", common.join(", "));
+    }
+    Ok(common.into_iter().filter(|name| wanted.is_empty() || wanted.iter().any(|layer| layer == name)).collect())
 }
 
 fn run_trial(options: &CheckOptions, layer: &str, trial: &CheckTrial, may_lose: bool) -> Result<String> {
@@ -167,14 +178,25 @@ fn run_trial(options: &CheckOptions, layer: &str, trial: &CheckTrial, may_lose: 
         stop: options.stop.clone(),
     };
     let done = run(&scenario, &lab, &mut |_| {})?;
-    judge(&RunReader::open(&done)?, may_lose)
+    judge(&RunReader::open(&done)?, &scenario, may_lose)
+}
+
+/// Pings and bundles that a scenario's traffic makes, without the pieces of files.
+fn expected(scenario: &Scenario) -> (usize, usize) {
+    scenario.traffic.iter().fold((0, 0), |(pings, bundles), traffic| match traffic.kind {
+        TrafficKind::Ping { count, .. } => (pings + count as usize, bundles),
+        TrafficKind::Bundles { count, .. } => (pings, bundles + count as usize),
+        TrafficKind::File { .. } => (pings, bundles),
+    })
 }
 
 /// Result of a run in words. With `may_lose` one in [`DATAGRAMS_LOST`] bundles may be lost, and files be incomplete.
 ///
 /// # Errors
 /// What is missing or differs.
-fn judge(run: &RunReader, may_lose: bool) -> Result<String> {
+fn judge(run: &RunReader, scenario: &Scenario, may_lose: bool) -> Result<String> {
+    let (pings, sent) = expected(scenario);
+    let least = |all: usize| if may_lose { all - all.div_ceil(DATAGRAMS_LOST) } else { all };
     let manifest = run.manifest();
     for file in manifest.files.iter().filter(|_| !may_lose) {
         if file.equal() != Some(true) {
@@ -188,17 +210,87 @@ fn judge(run: &RunReader, may_lose: bool) -> Result<String> {
         }
         Ok(())
     })?;
+    if times.len() < least(pings) {
+        bail!("{} of {pings} pings answered", times.len());
+    }
     if !times.is_empty() {
         times.sort_by(f64::total_cmp);
         return Ok(format!("{} pings answered, median {:.1} ms", times.len(), times[times.len() / 2] * 1e3));
     }
     let bundles = run.bundles()?;
     let delivered = bundles.iter().filter(|bundle| bundle.delivered_ns.is_some()).count();
-    let least = if may_lose { bundles.len() - bundles.len().div_ceil(DATAGRAMS_LOST) } else { bundles.len() };
-    if delivered < least || bundles.is_empty() {
-        bail!("{delivered} of {} bundles arrived", bundles.len());
+    // A sender that did not come to its end has made fewer than it should.
+    let all = bundles.len().max(sent);
+    if delivered < least(all) || all == 0 {
+        bail!("{delivered} of {all} bundles arrived");
     }
     let statistics = Statistics::of(&bundles, &[]);
     let goodput = statistics.goodput_bit_s.map(|rate| format!(", {:.2} Mbit/s", rate / 1e6)).unwrap_or_default();
-    Ok(format!("{delivered} of {} bundles arrived{goodput}", bundles.len()))
+    Ok(format!("{delivered} of {all} bundles arrived{goodput}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_report::{EventRow, Manifest, RunWorld, RunWriter, SampleRow};
+
+    const NODES: &str = "name = \"s\"\nduration = \"9 s\"\n\
+        [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n\
+        [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"udpcl\"\n";
+
+    /// Result of a run with so many answered pings, and bundles made and delivered.
+    fn judged(traffic: &str, answered: usize, [made, delivered]: [u64; 2], may_lose: bool) -> Result<String, String> {
+        let text = format!("{NODES}[[traffic]]\nfrom = \"a\"\nto = \"b\"\n{traffic}\n");
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::create(dir.path(), Manifest::new(RunWorld::Lab, "s", &text, None)).unwrap();
+        for _ in 0..answered {
+            let metric = farlink_report::schema::ROUND_TRIP_S.into();
+            let sample = SampleRow { time_ns: 1, node: Some("a".into()), link: None, metric, value: 0.5, phase: None };
+            writer.sample(&sample).unwrap();
+        }
+        for (event, count) in [("created", made), ("delivered", delivered)] {
+            for number in 0..count {
+                let node = if event == "created" { "a" } else { "b" };
+                let mut row = EventRow::new(5, node.into(), event);
+                (row.source, row.service) = (Some("a".into()), Some(9));
+                (row.creation_ms, row.sequence, row.size) = (Some(0), Some(number), Some(100));
+                (row.destination, row.destination_service) = (Some("b".into()), Some(8));
+                writer.event(&row).unwrap();
+            }
+        }
+        let run = RunReader::open(&writer.finish().unwrap()).unwrap();
+        judge(&run, &Scenario::parse(&text).unwrap(), may_lose).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn all_pings_must_be_answered() {
+        let pings = "ping = { count = 20 }";
+        assert_eq!(judged(pings, 20, [0, 0], false).unwrap(), "20 pings answered, median 500.0 ms");
+        assert_eq!(judged(pings, 19, [0, 0], false).unwrap_err(), "19 of 20 pings answered");
+        assert!(judged(pings, 19, [0, 0], true).is_ok());
+        assert_eq!(judged(pings, 18, [0, 0], true).unwrap_err(), "18 of 20 pings answered");
+    }
+
+    #[test]
+    fn all_bundles_must_be_made_and_arrive() {
+        let bundles = "bundles = { count = 20, size = \"100 B\" }";
+        assert!(judged(bundles, 0, [20, 20], false).unwrap().starts_with("20 of 20 bundles arrived"));
+        for (numbers, may_lose, said) in [([20, 19], false, "19"), ([5, 5], false, "5"), ([20, 18], true, "18")] {
+            let why = judged(bundles, 0, numbers, may_lose).unwrap_err();
+            assert_eq!(why, format!("{said} of 20 bundles arrived"));
+        }
+    }
+
+    #[test]
+    fn wanted_layers_are_those_of_both() {
+        let sides = ["farlink", "toy"].map(|text| {
+            let driver = (text != FARLINK).then(|| DriverFolder::find(text, Path::new("/nowhere")).unwrap());
+            let driver = driver.map(|folder| (folder.clone(), Declared::without_programs(folder)));
+            CheckedDriver { text: text.into(), driver }
+        });
+        assert_eq!(layers(&sides, &[]).unwrap(), ["tcpclv4"]);
+        assert_eq!(layers(&sides, &["tcpclv4".into()]).unwrap(), ["tcpclv4"]);
+        let why = layers(&sides, &["tcpclv4".into(), "ltp".into()]).unwrap_err().to_string();
+        assert!(why.contains("do not both have the layer ltp\nhint: both have tcpclv4"), "{why}");
+    }
 }

@@ -7,6 +7,8 @@ use std::fmt::Write;
 const SMALLEST: u64 = 24;
 /// Payload sizes of whole bundles, bytes, with how many of each are sent.
 const SIZES: [(u64, u64); 4] = [(SMALLEST, 20), (1_000, 20), (60_000, 5), (1_000_000, 3)];
+/// Most bytes of a bundle beside its payload.
+const BESIDE_PAYLOAD: u64 = 200;
 /// File that is compared byte for byte, bytes.
 const FILE: u64 = 300_000;
 
@@ -46,11 +48,12 @@ pub fn trials(sides: &[CheckSide; 2], layer: &str) -> Vec<CheckTrial> {
     }
     for (name, from, to, side) in [("bundles there", "a", "b", &sides[1]), ("bundles back", "b", "a", &sides[0])] {
         let mut all = String::new();
-        for (size, count) in SIZES.iter().filter(|(size, _)| side.takes.is_none_or(|takes| *size < takes.bytes())) {
+        let takes = |size: u64| side.takes.is_none_or(|takes| size + BESIDE_PAYLOAD < takes.bytes());
+        for (size, count) in SIZES.iter().filter(|(size, _)| takes(*size)) {
             let bundles = format!("bundles = {{ count = {count}, size = \"{size} B\", interval = \"20 ms\" }}");
             all += &traffic(from, to, "1 s", &bundles);
         }
-        let piece = side.takes.map_or(60_000, |takes| takes.bytes().saturating_sub(1_000).min(60_000));
+        let piece = side.takes.map_or(60_000, |takes| takes.bytes().saturating_sub(1_000).clamp(100, 60_000));
         let file = format!("file = {{ size = \"{FILE} B\", bundle_size = \"{piece} B\" }}");
         add(name, 60, &(all + &traffic(from, to, "2 s", &file)));
     }
@@ -109,5 +112,10 @@ mod tests {
         // The largest bundle exceeds what the second takes.
         assert!(!trials[1].scenario.contains("1000000 B") && trials[2].scenario.contains("1000000 B"));
         assert!(trials[1].scenario.contains("bundle_size = \"60000 B\""));
+        let small =
+            |takes| super::trials(&[side("farlink", "ipn:1.0", None), side("x", "ipn:2.0", Some(takes))], "udpcl");
+        // A payload of exactly that length makes a longer bundle.
+        assert!(!small(60_050)[1].scenario.contains("60000 B\", interval"));
+        assert!(Scenario::parse(&small(900)[1].scenario).is_ok() && small(900)[1].scenario.contains("= \"100 B\""));
     }
 }

@@ -9,11 +9,13 @@ use farlink_report::FileCheck;
 use farlink_scenario::{Scenario, SizeRange, TrafficKind};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 // Number of log lines shown when a run fails.
 const TAIL: usize = 8;
+// Most bytes at the end of a log that are searched for them.
+const TAIL_BYTES: u64 = 64 << 10;
 
 /// Paths of the files of a run.
 #[derive(Debug)]
@@ -122,12 +124,13 @@ impl RunFolder {
         let mut logs = vec![self.supervisor_log()];
         for node in &self.nodes {
             let mut here: Vec<PathBuf> = fs::read_dir(node).into_iter().flatten().flatten().map(|f| f.path()).collect();
-            here.retain(|path| path.extension().is_some_and(|e| e == "log"));
+            // Other implementations leave what they like there, also pipes, which would never end.
+            here.retain(|path| path.extension().is_some_and(|e| e == "log") && path.is_file());
             here.sort();
             logs.extend(here);
         }
         for log in logs {
-            let content = fs::read_to_string(&log).unwrap_or_default();
+            let content = tail(&log).unwrap_or_default();
             let lines: Vec<&str> = content.lines().collect();
             if lines.is_empty() {
                 continue;
@@ -163,6 +166,16 @@ impl RunFolder {
         }
         Ok(())
     }
+}
+
+/// End of a file as text.
+fn tail(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Writes the bytes of all bundles (a sparse file of zeros), and the list of their sizes if these vary or are zero. The
@@ -290,6 +303,18 @@ mod tests {
         assert!(text.starts_with("node `b` ended"), "{text}");
         assert!(text.contains("nodes/b/node.log") && text.contains("the reason") && text.contains("is kept"), "{text}");
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn tail_of_log_is_bounded_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::write(&path, b"one\xff\ntwo\n").unwrap();
+        assert_eq!(tail(&path).unwrap(), "one\u{fffd}\ntwo\n");
+        fs::write(&path, [vec![b'x'; 1 << 20], b"\nlast".to_vec()].concat()).unwrap();
+        let text = tail(&path).unwrap();
+        assert_eq!((text.len() as u64, text.lines().last()), (TAIL_BYTES, Some("last")));
+        assert!(tail(&dir.path().join("none")).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::session::{FIRST_APPLICATION, LabSession, SessionProcess};
 use crate::supervisor::{Request, SignalName};
 use anyhow::{Result, bail};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// First process number of programs that belong to a node.
@@ -27,8 +28,9 @@ impl LabSession<'_> {
         );
     }
 
-    /// Starts the nodes that need not know when the run starts, and waits until they accept applications.
-    pub fn start_early_nodes(&mut self) -> Result<()> {
+    /// Starts the nodes that need not know when the run starts, and waits until they accept applications. Fails when
+    /// `stop` is set.
+    pub fn start_early_nodes(&mut self, stop: &AtomicBool) -> Result<()> {
         let early = |session: &Self, node: &usize| !session.drivers[*node].needs_epoch();
         let nodes: Vec<usize> = (0..self.drivers.len()).filter(|node| early(self, node)).collect();
         for node in &nodes {
@@ -40,6 +42,9 @@ impl LabSession<'_> {
         for node in &nodes {
             while !self.drivers[*node].ready(&self.context(*node)) {
                 self.turn()?;
+                if stop.load(Ordering::Relaxed) {
+                    bail!("stopped while node `{}` was getting ready", self.scenario.nodes[*node].name);
+                }
                 // The waiting program has the driver's own limit, and ends the run.
                 if begun.elapsed() > READY_MOST + READY_MARGIN {
                     bail!("node `{}` did not get ready", self.scenario.nodes[*node].name);

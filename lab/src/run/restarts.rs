@@ -63,10 +63,11 @@ impl Restarts {
         self.starting.iter().map(|killed| killed.node).collect()
     }
     /// Node that has exceeded its time to end or to get ready, with a description; `None` if there is no such node.
-    fn overdue(&self, elapsed: Duration) -> Option<(usize, &'static str)> {
+    /// `watched` tells of a node whether a program waits for it, which has a limit of its own.
+    fn overdue(&self, elapsed: Duration, watched: impl Fn(usize) -> bool) -> Option<(usize, &'static str)> {
         let late = |killed: &&Killed| elapsed > killed.since + PATIENCE;
         let undead = self.down.iter().filter(|killed| !killed.fell).find(late);
-        let hangs = self.starting.iter().find(late);
+        let hangs = self.starting.iter().filter(|killed| !watched(killed.node)).find(late);
         let undead = undead.map(|killed| (killed.node, "was killed and did not end"));
         undead.or(hangs.map(|killed| (killed.node, "was started again and takes no applications")))
     }
@@ -93,7 +94,7 @@ impl LabSession<'_> {
                 self.restarts.starting.push(killed);
             }
         }
-        if let Some((node, what)) = self.restarts.overdue(elapsed) {
+        if let Some((node, what)) = self.restarts.overdue(elapsed, |node| !self.drivers[node].needs_epoch()) {
             let name = &self.scenario.nodes[node].name;
             bail!("node `{name}` {what} within {PATIENCE:?}\nhint: its last log shows its state");
         }
@@ -187,12 +188,14 @@ mod tests {
         let at = Duration::from_secs;
         let killed = |fell| Killed { node: 2, at_ns: 0, until: at(1000), since: at(10), fell, receivers: Vec::new() };
         let mut restarts = Restarts { down: vec![killed(true)], ..Restarts::default() };
-        assert_eq!(restarts.overdue(at(900)), None, "it stays down as long as the scenario says");
+        let overdue = |restarts: &Restarts, after| restarts.overdue(at(after), |_| false);
+        assert_eq!(overdue(&restarts, 900), None, "it stays down as long as the scenario says");
         restarts.down = vec![killed(false)];
-        assert_eq!(restarts.overdue(at(40)), None);
-        assert_eq!(restarts.overdue(at(41)), Some((2, "was killed and did not end")));
+        assert_eq!(overdue(&restarts, 40), None);
+        assert_eq!(overdue(&restarts, 41), Some((2, "was killed and did not end")));
         restarts = Restarts { starting: vec![killed(true)], ..Restarts::default() };
-        assert_eq!((restarts.overdue(at(40)), restarts.unready()), (None, vec![2]));
-        assert_eq!(restarts.overdue(at(41)), Some((2, "was started again and takes no applications")));
+        assert_eq!((overdue(&restarts, 40), restarts.unready()), (None, vec![2]));
+        assert_eq!(overdue(&restarts, 41), Some((2, "was started again and takes no applications")));
+        assert_eq!(restarts.overdue(at(900), |node| node == 2), None, "its own limit may be longer");
     }
 }

@@ -3,7 +3,7 @@
 use super::baseline::Baseline;
 use super::flows;
 use super::folder::RunFolder;
-use super::nodes::FIRST_HELPER;
+use super::nodes::{FIRST_COMPANION, FIRST_HELPER};
 use super::outcome::{ProcessRecord, Remarks, SessionOutcome};
 use super::phases::Phases;
 use super::restarts::Restarts;
@@ -193,7 +193,7 @@ impl<'a> LabSession<'a> {
         };
         session.check_restarts()?;
         session.note_versions();
-        session.start_early_nodes()?;
+        session.start_early_nodes(&options.stop)?;
         (session.start_ns, session.epoch) = choose_start(lead);
         session.emulate()?;
         session.start_nodes()?;
@@ -232,9 +232,9 @@ impl<'a> LabSession<'a> {
     }
 
     fn note_versions(&mut self) {
-        for (node, driver) in self.scenario.nodes.iter().zip(&self.drivers).filter(|(_, driver)| !driver.needs_epoch())
-        {
-            let version = driver.version().unwrap_or_else(|| "of unknown version".into());
+        for (index, driver) in self.drivers.iter().enumerate().filter(|(_, driver)| !driver.needs_epoch()) {
+            let node = &self.scenario.nodes[index];
+            let version = driver.version(self.folder.node(index)).unwrap_or_else(|| "of unknown version".into());
             self.remarks.notes.push(format!("Node {} ran {} {version}.", node.name, driver.name()));
         }
     }
@@ -527,8 +527,8 @@ impl<'a> LabSession<'a> {
             (None, None) => "no status".to_string(),
         };
         let is_node = id < FIRST_APPLICATION;
-        // Such a node goes on in the background; whether it does shows at its interface.
-        if is_node && code == Some(0) && self.drivers[process.node].forks() {
+        // A node in the background goes on, which shows at its interface; a program that configures it is done.
+        if is_node && code == Some(0) && (id >= FIRST_COMPANION || self.drivers[process.node].forks()) {
             return Ok(());
         }
         if id > FIRST_HELPER && !self.stopping && code != Some(0) && !process.killed {

@@ -220,6 +220,33 @@ fn capture_shows_which_host_holds() {
 }
 
 #[test]
+fn reused_port_is_another_connection() {
+    // Full segments alone, then the port again with numbers before the earlier ones.
+    let mut frames = vec![
+        (0, 1, true, frame(false, (0xffff_0000, 0), 2, &[], 0)),
+        (0, 2, true, frame(false, (0xffff_0001, 0), 0x18, &[], 536)),
+        (0, 3, true, frame(false, (0x9000_0000, 0), 2, &[], 0)),
+    ];
+    for number in 0..7 {
+        let (sequence, time_ns) = (0x9000_0001 + number * 100, 1000 + u64::from(number));
+        frames.push((0, time_ns, true, frame(false, (sequence, 0), 0x18, &[], 100)));
+    }
+    let all = held_in_capture(&capture(&frames)[..]).unwrap();
+    assert_eq!(all.iter().map(|held| held.small).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn simulation_has_no_nagle() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = crate::Manifest::new(crate::RunWorld::Sim, "x", "", None);
+    crate::RunWriter::create(folder.path(), manifest).unwrap().finish().unwrap();
+    let run = RunReader::open(folder.path()).unwrap();
+    // Two paths of different length, used in turn.
+    let trip = |at: u64| RoundTrip { sent_ns: at, seconds: if at.is_multiple_of(3) { 0.142 } else { 0.1 } };
+    assert_eq!(NagleReport::read(&run, &(0..90).map(trip).collect::<Vec<_>>()), None);
+}
+
+#[test]
 fn finding_needs_both_facts() {
     let clusters = Some(RoundTripClusters { share: 0.34, first_s: 0.002, second_s: 0.042 });
     let held = Some(HeldSegments { node: "a".into(), ..two_writes(true).found() });

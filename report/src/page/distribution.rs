@@ -42,14 +42,16 @@ impl DistributionCurve {
         self.values.iter().find(reached).map(|(value, _)| *value)
     }
 
-    /// Value and fraction of each step, thinned.
+    /// Value and fraction of each step, thinned so that a curve of many values has about [`POINTS`].
     fn steps(&self) -> Vec<(f64, f64)> {
-        let (all, every) = (self.weight(), self.values.len().div_ceil(POINTS).max(1));
-        let mut sum = 0.0;
+        let (all, mut sum, mut drawn) = (self.weight(), 0.0, 0.0);
+        // By weight, so that a value that counts much is drawn at its own place; the tolerance is for sums of weights.
+        let least = all / POINTS as f64 * (1.0 - 1e-9);
         let mut steps: Vec<(f64, f64)> = self.values.first().map(|(value, _)| (*value, 0.0)).into_iter().collect();
         for (place, (value, weight)) in self.values.iter().enumerate() {
             sum += weight;
-            if (place + 1) % every == 0 || place + 1 == self.values.len() {
+            if sum - drawn >= least || place + 1 == self.values.len() {
+                drawn = sum;
                 steps.push((*value, sum / all));
             }
         }
@@ -155,6 +157,10 @@ mod tests {
         assert_eq!([0.25, 0.5, 0.51, 1.0].map(|q| ours.quantile(q).unwrap()), [0.001, 0.002, 0.003, 0.004]);
         let many = curve("many", (0..100_000).map(f64::from).collect()).steps();
         assert!(many.len() <= POINTS + 2 && many.last() == Some(&(99_999.0, 1.0)));
+        let most = curve("as many as points", (0..POINTS as u32).map(f64::from).collect()).steps();
+        assert_eq!(most.len(), POINTS + 1, "all of them");
+        let equal = curve("equal", vec![1.0, 2.0, 2.0, 2.0]);
+        assert_eq!(equal.steps()[2..], [(2.0, 0.5), (2.0, 0.75), (2.0, 1.0)], "one rise at one value");
         assert_eq!((plot().curves[1].steps(), plot().curves[1].quantile(0.5)), (vec![], None));
     }
 
@@ -163,6 +169,12 @@ mod tests {
         let values = vec![(1.0, 0.5), (2.0, 0.25), (3.0, 0.25)];
         let curve = DistributionCurve { values, ..curve("two runs", Vec::new()) };
         assert_eq!(curve.steps()[1], (1.0, 0.5));
+        // A run of one value beside one of many: half of the curve rises there, and not at the next point drawn.
+        let mut values: Vec<(f64, f64)> = (0..2000).map(|n| (f64::from(n), 1.0 / 2000.0)).collect();
+        values.insert(1001, (1000.5, 1.0));
+        let steps = DistributionCurve { values, ..curve }.steps();
+        assert!(steps.iter().any(|(value, share)| *value == 1000.5 && (share - 0.75).abs() < 1e-3), "{steps:?}");
+        assert!(steps.len() <= POINTS + 2);
     }
 
     #[test]

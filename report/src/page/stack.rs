@@ -25,6 +25,14 @@ pub struct StackBar {
     pub sum: Option<Estimate>,
 }
 
+impl StackBar {
+    /// Numbers and values of the parts that have a height.
+    fn drawn(&self) -> impl Iterator<Item = (usize, f64)> {
+        let known = self.parts.iter().enumerate().filter_map(|(number, value)| Some((number, (*value)?)));
+        known.filter(|(_, value)| value.is_finite() && *value > 0.0)
+    }
+}
+
 /// A figure of stacked parts, ready to be drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StackPlot {
@@ -50,7 +58,7 @@ impl StackPlot {
     /// Height of the highest bar with its interval.
     pub fn largest(&self) -> f64 {
         let height = |bar: &StackBar| {
-            let parts: f64 = bar.parts.iter().flatten().filter(|value| value.is_finite()).sum();
+            let parts: f64 = bar.drawn().map(|(_, value)| value).sum();
             bar.sum.map_or(parts, |sum| parts.max(sum.mean + sum.half.unwrap_or(0.0).min(sum.mean.abs() / 4.0)))
         };
         self.series.iter().flat_map(|series| &series.bars).map(height).fold(0.0, f64::max)
@@ -111,8 +119,7 @@ impl StackPlot {
         let mut from = 0.0;
         let what = [series, self.x.get(place).map_or("", String::as_str)].map(String::from);
         let what = what.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
-        for (number, value) in bar.parts.iter().enumerate() {
-            let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) else { continue };
+        for (number, value) in bar.drawn() {
             let (top, bottom) = (frame.y(axis, from + value), frame.y(axis, from));
             let part = self.parts.get(number).map_or("", String::as_str);
             let tip = format!("{what}, {part}: {}", self.quantity.text(value));
@@ -169,6 +176,9 @@ mod tests {
         assert!(svg.contains("ours, 1 MB, anonymous: 4 MB") && svg.matches("part s").count() == 3);
         assert_eq!(svg.matches("\"bound\"").count(), 3, "one interval with its ends");
         assert_eq!(plot().largest(), 4e6);
+        let mut negative = plot();
+        negative.series[0].bars[1] = StackBar { parts: vec![Some(5e6), Some(-2e6)], sum: None };
+        assert_eq!(negative.largest(), 5e6, "a part below zero is not drawn, and lowers no other");
     }
 
     #[test]

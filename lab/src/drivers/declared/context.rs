@@ -98,6 +98,8 @@ fn links(file: &DriverFile, node: &NodeContext<'_>) -> Result<Vec<Value>> {
             // 0 for a link without a limit of its rate.
             "rate_bit_s": first_rate(own).map_or(0, |rate| rate.bits_per_second()),
             "delay_s": first_delay(own).as_secs_f64(),
+            // Some implementations count whole seconds; too short a delay would make them send again too early.
+            "delay_whole_s": first_delay(own).as_secs_f64().ceil() as u64,
             "peer": peer,
         }))
     };

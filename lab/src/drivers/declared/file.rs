@@ -382,6 +382,15 @@ pub fn read(text: &str, folder_name: &str) -> Result<DriverFile, Vec<DriverMista
             fail(parameter.span().start, problem, "add it there, or choose another");
         }
     }
+    for (place, pattern, group) in expressions(&file) {
+        let problem = match regex_lite::Regex::new(pattern.get_ref()) {
+            Err(why) => why.to_string(),
+            Ok(known) if group && known.captures_len() < 2 => format!("`{place}` has no group"),
+            Ok(_) => continue,
+        };
+        let hint = "write a regular expression, in single quotes, with parentheses around the part that is meant";
+        fail(pattern.span().start, problem, hint);
+    }
     application(&file.app, &mut fail);
     if mistakes.is_empty() { Ok(file) } else { Err(mistakes) }
 }
@@ -403,13 +412,18 @@ fn application(app: &Application, fail: &mut impl FnMut(usize, String, &str)) {
     } else if app.at.is_none() {
         fail(at, format!("via = \"{via}\" needs `at`"), "e.g. at = \"http://127.0.0.1:{{ port.web }}\"");
     }
-    let commands = [&app.send, &app.receive, &app.load, &app.unload, &app.ping];
-    for command in commands.into_iter().flatten() {
-        let expressions = [command.each.as_ref(), command.done.as_ref(), command.rtt.as_ref().map(|rtt| &rtt.r#match)];
-        for expression in expressions.into_iter().flatten() {
-            if let Err(why) = regex_lite::Regex::new(expression.get_ref()) {
-                fail(expression.span().start, why.to_string(), "write a regular expression, in single quotes");
-            }
-        }
-    }
+}
+
+/// Regular expressions of a file: where each stands, and whether its first group is needed.
+fn expressions(file: &DriverFile) -> Vec<(&'static str, &Spanned<String>, bool)> {
+    let app = &file.app;
+    let commands = [&app.send, &app.receive, &app.load, &app.unload, &app.ping].into_iter().flatten();
+    let of_commands = commands.flat_map(|command| {
+        let rtt = command.rtt.as_ref().map(|rtt| ("rtt.match", &rtt.r#match, true));
+        let each = command.each.as_ref().map(|each| ("each", each, true));
+        [each, command.done.as_ref().map(|done| ("done", done, false)), rtt]
+    });
+    let version = file.programs.version.as_ref().map(|version| ("version.match", &version.r#match, true));
+    let ready = file.start.ready.get_ref().r#match.as_ref().map(|pattern| ("ready.match", pattern, false));
+    of_commands.chain([version, ready]).flatten().collect()
 }

@@ -5,6 +5,7 @@ use super::file::{self, DRIVER_FILE, DriverFile, DriverMistake};
 use anyhow::{Context, Result, anyhow, bail};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -47,9 +48,7 @@ impl DriverFolder {
     /// An unknown name, and mistakes of the driver's files.
     pub fn find(name: &str, scenario_folder: &Path) -> Result<DriverFolder> {
         let list = std::env::var_os(FOLDERS).unwrap_or_default();
-        let folders = [scenario_folder.join(BESIDE)].into_iter().chain(std::env::split_paths(&list));
-        let mut own = folders.map(|folder| folder.join(name)).filter(|folder| folder.join(DRIVER_FILE).is_file());
-        if let Some(folder) = own.next() {
+        if let Some(folder) = find_folder(name, scenario_folder, &list) {
             return DriverFolder::read(&folder);
         }
         let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
@@ -61,8 +60,10 @@ impl DriverFolder {
                 known.join(", ")
             );
         };
-        let files = files.iter().map(|(name, text)| (name.to_string(), Cow::Borrowed(*text))).collect();
-        DriverFolder::new(name, format!("built-in driver {name}"), files)
+        let text = |file: &str| files.iter().find(|(name, _)| *name == file).map(|(_, text)| Cow::Borrowed(*text));
+        let place = format!("built-in driver {name}");
+        let driver = text(DRIVER_FILE).with_context(|| format!("no {DRIVER_FILE} in {place}"))?;
+        DriverFolder::new(name, place, driver, &text)
     }
 
     /// Reads the driver in a folder.
@@ -71,30 +72,33 @@ impl DriverFolder {
     /// Files that cannot be read, and their mistakes.
     pub fn read(folder: &Path) -> Result<DriverFolder> {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let read = |path: PathBuf| -> Result<(String, Cow<'static, str>)> {
-            let length = fs::metadata(&path).map(|facts| facts.len());
-            let length = length.with_context(|| format!("cannot read {}", path.display()))?;
-            if length > FILE_MAX {
-                bail!("{} has {length} bytes, at most {FILE_MAX} are read", path.display());
-            }
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            Ok((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), Cow::Owned(text)))
+        let text = read_file(&folder.join(DRIVER_FILE))?;
+        let beside = |file: &str| {
+            // The folder itself, nothing below or above it.
+            let plain = Path::new(file).file_name().is_some_and(|name| name == file);
+            plain.then(|| read_file(&folder.join(file)).ok()).flatten().map(Cow::Owned)
         };
-        let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-        let paths = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file());
-        // An editor's backup copy or a picture is no part of the driver.
-        let files: BTreeMap<_, _> = paths.filter_map(|path| read(path).ok()).collect();
-        DriverFolder::new(&name, folder.display().to_string(), files)
+        DriverFolder::new(&name, folder.display().to_string(), Cow::Owned(text), &beside)
     }
 
-    fn new(name: &str, place: String, files: BTreeMap<String, Cow<'static, str>>) -> Result<DriverFolder> {
-        let text = files.get(DRIVER_FILE).with_context(|| format!("no {DRIVER_FILE} in {place}"))?;
+    /// Checks a driver file and the files that it names; `beside` gives their texts. Others in its folder are no part
+    /// of the driver, and may be large.
+    fn new(
+        name: &str,
+        place: String,
+        text: Cow<'static, str>,
+        beside: &dyn Fn(&str) -> Option<Cow<'static, str>>,
+    ) -> Result<DriverFolder> {
         let listed = |mistakes: Vec<DriverMistake>| {
             let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
             anyhow!("{place}: {}", lines.join("\n"))
         };
-        let file = file::read(text, name).map_err(listed)?;
-        check(text, &file, &|name| files.get(name).map(AsRef::as_ref)).map_err(listed)?;
+        let file = file::read(&text, name).map_err(listed)?;
+        let named = file.files.iter().flat_map(|entry| [&entry.template, &entry.copy]).flatten();
+        let mut files: BTreeMap<String, Cow<'static, str>> =
+            named.filter_map(|name| Some((name.get_ref().clone(), beside(name.get_ref())?))).collect();
+        check(&text, &file, &|name| files.get(name).map(AsRef::as_ref)).map_err(listed)?;
+        files.insert(DRIVER_FILE.into(), text);
         Ok(DriverFolder { place, file, files })
     }
 
@@ -158,7 +162,57 @@ impl DriverFolder {
     }
 }
 
+/// First folder of a driver beside the scenario, or in one of the folders of a list.
+fn find_folder(name: &str, scenario_folder: &Path, list: &OsStr) -> Option<PathBuf> {
+    // An unset variable names no folder, rather than the current one.
+    let listed = std::env::split_paths(list).filter(|folder| !folder.as_os_str().is_empty());
+    let folders = [scenario_folder.join(BESIDE)].into_iter().chain(listed);
+    folders.map(|folder| folder.join(name)).find(|folder| folder.join(DRIVER_FILE).is_file())
+}
+
+fn read_file(path: &Path) -> Result<String> {
+    let cannot = || format!("cannot read {}", path.display());
+    let facts = fs::metadata(path).with_context(cannot)?;
+    if !facts.is_file() || facts.len() > FILE_MAX {
+        bail!("{} is no file of at most {FILE_MAX} bytes", path.display());
+    }
+    fs::read_to_string(path).with_context(cannot)
+}
+
 /// Names of the drivers that come with this program.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_list_names_no_folder() {
+        assert_eq!(find_folder("src", Path::new("/nowhere"), OsStr::new("")), None);
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("x")).unwrap();
+        fs::write(dir.path().join("x").join(DRIVER_FILE), "").unwrap();
+        let list = std::env::join_paths([Path::new("/nowhere"), dir.path()]).unwrap();
+        assert_eq!(find_folder("x", Path::new("/nowhere"), &list), Some(dir.path().join("x")));
+    }
+
+    #[test]
+    fn only_named_files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let toy = dir.path().join("toy");
+        fs::create_dir(&toy).unwrap();
+        let built_in = DriverFolder::find("toy", Path::new("/nowhere")).unwrap();
+        for name in [DRIVER_FILE, "toy.py"] {
+            fs::write(toy.join(name), built_in.read_text(name).unwrap()).unwrap();
+        }
+        fs::write(toy.join("notes"), "x").unwrap();
+        let read = DriverFolder::read(&toy).unwrap();
+        assert_eq!(read.read_text("toy.py").unwrap(), built_in.read_text("toy.py").unwrap());
+        assert!(read.read_text("notes").is_err());
+        fs::write(toy.join(DRIVER_FILE), [0xff]).unwrap();
+        let why = format!("{:#}", DriverFolder::read(&toy).unwrap_err());
+        assert!(why.contains("driver.toml: ") && why.contains("UTF-8"), "{why}");
+    }
 }

@@ -20,6 +20,7 @@ use farlink_scenario::LinkChange;
 use file::{AppCommand, PROGRAMS, Word};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use template::{APP, render};
@@ -74,10 +75,19 @@ impl Declared {
     /// Command with its placeholders filled in, and the environment that finds the implementation's programs.
     fn program(&self, values: &Value, words: &[Word]) -> Result<Program> {
         let command = rendered(values, words)?;
-        Ok(self.environment(Program { command, ..Program::default() }))
+        self.in_environment(values, Program { command, ..Program::default() })
     }
 
-    fn environment(&self, mut program: Program) -> Program {
+    /// Program with the environment that all programs of a node have.
+    fn in_environment(&self, values: &Value, program: Program) -> Result<Program> {
+        let mut program = self.on_path(program);
+        for (name, word) in &self.folder.file.start.environment {
+            program.environment.insert(name.clone(), render(word.get_ref(), values)?);
+        }
+        Ok(program)
+    }
+
+    fn on_path(&self, mut program: Program) -> Program {
         if let Some(folder) = &self.programs {
             let path = std::env::var("PATH").unwrap_or_default();
             program.environment.insert("PATH".into(), format!("{}:{path}", folder.display()));
@@ -127,20 +137,17 @@ impl Declared {
             values["app"] = json!({ "service": service });
             program.command.extend(rendered(&values, &file.start.each.service)?);
         }
-        for (name, word) in &file.start.environment {
-            program.environment.insert(name.clone(), render(word.get_ref(), &values)?);
-        }
         Ok((program, files))
     }
 
     /// Commands of the implementation's own programs, for `farlink app --via programs`.
     fn app_file(&self, values: &Value) -> Result<String> {
+        let environment = self.in_environment(values, Program::default())?.environment;
         let mut values = values.clone();
         // `farlink app` fills these in, for each bundle or each run.
         let late = APP.iter().map(|(name, late)| (name.trim_start_matches("app.").to_string(), json!(late)));
         values["app"] = Value::Object(late.collect());
         let app = &self.folder.file.app;
-        let environment = self.environment(Program::default()).environment;
         let mut commands = json!({ "environment": environment });
         let list = [
             ("send", &app.send),
@@ -201,10 +208,10 @@ impl Driver for Declared {
         self.folder.file.start.forks
     }
 
-    fn version(&self) -> Option<String> {
+    fn version(&self, folder: &Path) -> Option<String> {
         let command = self.folder.file.programs.version.as_ref()?;
         let program = Program { command: command.run.clone(), ..Program::default() };
-        places::version(&self.environment(program), &command.input, command.r#match.get_ref())
+        places::version(&self.on_path(program), folder, &command.input, command.r#match.get_ref())
     }
 
     fn readiness(&self, node: &NodeContext<'_>) -> Result<Option<Program>> {
@@ -219,16 +226,19 @@ impl Driver for Declared {
             // A port alone is one of the loopback interface.
             option("--connect", if place.contains(':') { place } else { format!("127.0.0.1:{place}") });
         }
-        for (name, word) in [("--file", &ready.file), ("--log", &ready.log), ("--match", &ready.r#match)] {
+        for (name, word) in [("--file", &ready.file), ("--log", &ready.log)] {
             if let Some(word) = word {
                 option(name, render(word.get_ref(), &values)?);
             }
+        }
+        if let Some(pattern) = &ready.r#match {
+            option("--match", pattern.get_ref().clone());
         }
         if let Some(run) = &ready.run {
             words.push("--run".into());
             words.extend(rendered(&values, run)?);
         }
-        Ok(Some(self.environment(Program { command: words, ..Program::default() })))
+        self.in_environment(&values, Program { command: words, ..Program::default() }).map(Some)
     }
 
     fn companions(&self, node: &NodeContext<'_>) -> Result<Vec<Program>> {
@@ -278,7 +288,11 @@ impl Driver for Declared {
 
     fn fell(&mut self, node: &NodeContext<'_>, _: u64) -> Result<()> {
         let path = node.folder.join(READY);
-        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
+        match fs::remove_file(&path) {
+            // Killed again before it was ready.
+            Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
+            done => done.with_context(|| format!("cannot remove {}", path.display())),
+        }
     }
 
     fn again(&mut self, node: &NodeContext<'_>) -> Result<Program> {

@@ -2,16 +2,24 @@
 
 use crate::driver::Program;
 use anyhow::{Result, bail};
+use farlink_os::process::{Signal, signal_group};
 use regex_lite::Regex;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Environment variable with the folder that holds a folder for each implementation.
 const FOLDER: &str = "FARLINK_PEERS";
 /// Longest wait for a program that prints its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
+/// Longest wait for outputs once such a program has ended.
+const AFTER_END: Duration = Duration::from_secs(1);
+/// Pause between two looks at such a program.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Most bytes of output that are searched for a version.
 const OUTPUT_MAX: u64 = 64 << 10;
 
@@ -55,12 +63,13 @@ fn named(programs: &[String]) -> String {
     programs.iter().map(|program| format!("`{program}`")).collect::<Vec<_>>().join(" and ")
 }
 
-/// Version that a program prints: the first group of the expression. `None` if it prints none in time.
-pub fn version(program: &Program, input: &str, expression: &str) -> Option<String> {
+/// Version that a program prints, run in a folder: the first group of the expression. `None` if it prints none in time.
+pub fn version(program: &Program, folder: &Path, input: &str, expression: &str) -> Option<String> {
     let (name, arguments) = program.command.split_first()?;
     let mut command = Command::new(name);
     command.args(arguments).envs(&program.environment);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir(folder).process_group(0);
     let mut child = command.spawn().ok()?;
     let mut stdin = child.stdin.take()?;
     let input = input.to_string();
@@ -68,29 +77,42 @@ pub fn version(program: &Program, input: &str, expression: &str) -> Option<Strin
     std::thread::spawn(move || {
         let _ = stdin.write_all(input.as_bytes());
     });
-    let read = |mut from: Box<dyn Read + Send>| {
+    let (sender, outputs) = channel();
+    let read = |order: usize, mut from: Box<dyn Read + Send>| {
+        let sender = sender.clone();
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let _ = (&mut from).take(OUTPUT_MAX).read_to_end(&mut bytes);
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
+            let _ = sender.send((order, String::from_utf8_lossy(&bytes).into_owned()));
+        });
     };
-    let outputs = [read(Box::new(child.stdout.take()?)), read(Box::new(child.stderr.take()?))];
-    let begun = Instant::now();
-    while child.try_wait().ok()?.is_none() {
-        if begun.elapsed() > VERSION_WITHIN {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
+    read(0, Box::new(child.stdout.take()?));
+    // Some programs print their version to standard error.
+    read(1, Box::new(child.stderr.take()?));
+    drop(sender);
+    let (begun, mut ended, mut texts) = (Instant::now(), None::<Instant>, BTreeMap::new());
+    let waits = |ended: Option<Instant>, texts: usize| match ended {
+        None => begun.elapsed() < VERSION_WITHIN,
+        Some(at) => texts < 2 && at.elapsed() < AFTER_END,
+    };
+    while waits(ended, texts.len()) {
+        match outputs.recv_timeout(PAUSE) {
+            Ok((order, text)) => drop(texts.insert(order, text)),
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(PAUSE),
+            Err(RecvTimeoutError::Timeout) => {}
         }
-        std::thread::sleep(Duration::from_millis(5));
+        if ended.is_none() && child.try_wait().ok()?.is_some() {
+            ended = Some(Instant::now());
+            // What it leaves in the background keeps its outputs open.
+            let _ = signal_group(child.id(), Signal::Kill);
+        }
+    }
+    if ended.is_none() {
+        let _ = signal_group(child.id(), Signal::Kill);
+        let _ = child.wait();
     }
     let expression = Regex::new(expression).ok()?;
-    // Some programs print their version to standard error.
-    outputs
-        .into_iter()
-        .filter_map(|output| output.join().ok())
-        .find_map(|text| Some(expression.captures(&text)?.get(1)?.as_str().to_string()))
+    texts.values().find_map(|text| Some(expression.captures(text)?.get(1)?.as_str().to_string()))
 }
 
 #[cfg(test)]
@@ -116,10 +138,19 @@ mod tests {
     fn version_is_first_group() {
         let program =
             |script: &str| Program { command: ["sh", "-c", script].map(String::from).to_vec(), ..Program::default() };
-        let of = |script: &str, input: &str| version(&program(script), input, "v([0-9.]+)");
+        let dir = tempfile::tempdir().unwrap();
+        let of = |script: &str, input: &str| version(&program(script), dir.path(), input, "v([0-9.]+)");
         assert_eq!(of("echo tool v1.2.3", "").as_deref(), Some("1.2.3"));
         assert_eq!(of("read line; echo $line >&2", "v4\n").as_deref(), Some("4"));
-        assert_eq!(of("echo none", ""), None);
-        assert_eq!(version(&Program { command: vec!["/no/such".into()], ..Program::default() }, "", "v(.)"), None);
+        assert_eq!(of("echo v1; echo v2 >&2", "").as_deref(), Some("1"));
+        assert_eq!(of("echo none; touch left", ""), None);
+        assert!(dir.path().join("left").exists());
+        assert_eq!(of("exec /no/such", ""), None);
+        // A program in the background that keeps the output ends with it.
+        assert_eq!(of("sleep 1000 & echo $! > id; echo v7", "").as_deref(), Some("7"));
+        let id = std::fs::read_to_string(dir.path().join("id")).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
+        // A process whose parent is gone may wait for a reaper.
+        assert!(status.is_empty() || status.contains(") Z "), "{status}");
     }
 }

@@ -22,6 +22,7 @@ const LINK: &[&str] = &[
     "link.connects",
     "link.rate_bit_s",
     "link.delay_s",
+    "link.delay_whole_s",
     "link.peer.name",
     "link.peer.number",
     "link.peer.id",

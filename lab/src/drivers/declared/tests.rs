@@ -69,6 +69,38 @@ fn applications_attach_by_declared_interface() {
 }
 
 #[test]
+fn all_programs_of_node_share_environment() {
+    let ready = "ready = { connect = \"{{ port.web }}\", within = \"30 s\" }";
+    assert!(DTN7.contains(ready));
+    let more = "ready = { run = [\"list\"], within = \"30 s\" }\nalso = [[\"echo\"]]\n\
+        environment = { NODES = \"{{ node.folder }}\" }\n[stop]\nrun = [\"stop\"]";
+    let app = "[app]\nvia = \"programs\"\nsend = { run = [\"send\"] }\nreceive = { run = [\"receive\"] }\n";
+    let text = DTN7.replace(ready, more).replace("[app]\nvia = \"dtn7-http\"\n", app);
+    let driver = driver(&text);
+    with_node(SCENARIO, 1, |node| {
+        let (program, files) = driver.plan(node).unwrap();
+        for program in [driver.others(node).unwrap(), vec![program]].concat() {
+            assert_eq!(program.environment["NODES"], "/run/b", "{:?}", program.command);
+        }
+        let commands: Value = serde_json::from_str(&files[0].1).unwrap();
+        assert_eq!(commands["environment"]["NODES"], "/run/b");
+    });
+}
+
+#[test]
+fn node_killed_before_readiness_has_fallen() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = driver(DTN7);
+    with_node(SCENARIO, 1, |node| {
+        let node = NodeContext { folder: dir.path(), ..*node };
+        fs::write(dir.path().join(READY), "").unwrap();
+        driver.fell(&node, 1).unwrap();
+        assert!(!driver.ready(&node));
+        driver.fell(&node, 2).unwrap();
+    });
+}
+
+#[test]
 fn what_implementation_lacks_is_told() {
     let plan = |from: &str, to: &str| {
         let text = SCENARIO.replace(from, to);
@@ -101,6 +133,8 @@ fn mistakes_have_line_and_hint() {
         ("{{ parameter.store }}", "sled", 50, "nothing uses parameter `store`"),
         ("bind=0.0.0.0\"]", "bind={{ link.port }}\"]", 21, "unknown placeholder `link.port`"),
         ("port={{ layer.port }}:", "", 14, "nothing uses `layer.port`"),
+        ("match = '(\\d+\\.\\d+\\.\\d+)'", "match = '\\d+'", 9, "`version.match` has no group"),
+        ("connect = \"{{ port.web }}\"", "log = \"x\", match = '('", 26, ""),
         ("{{ link.peer.address }}", "x", 14, "nothing uses `link.peer.address`"),
         ("connect = \"{{ port.web }}\", ", "", 26, "needs one of `connect`"),
         ("within = \"30 s\"", "within = \"30 parsecs\"", 26, "parsecs"),
@@ -169,6 +203,24 @@ fn own_programs_become_app_file() {
         let attachment = driver.attachment(node).unwrap();
         assert_eq!((attachment.via.as_str(), attachment.at.as_str(), attachment.echo), ("programs", APP_FILE, Some(1)));
     });
+}
+
+#[test]
+fn ion_plans_with_rate_and_delay_of_link() {
+    let text = SCENARIO.replace("dtn7-rs", "ion").replace("parameters = { routing = \"sprayandwait\" }\n", "");
+    let text = text.replace("layer = \"mtcp\"\n", "layer = \"stcp\"\nrate = \"8 Mbit/s\"\ndelay = \"2100 ms\"\n");
+    let text = text.replace("layer = \"tcpclv4\"", "layer = \"ltp\"");
+    let driver = Declared::without_programs(DriverFolder::find("ion", Path::new("/nowhere")).unwrap());
+    let files: BTreeMap<_, _> = with_node(&text, 1, |node| driver.plan(node).unwrap().1).into_iter().collect();
+    let lines: Vec<&str> = files["node.rc"].lines().collect();
+    for line in [
+        "a contact +0 +86400 2 1 125000000",
+        "a range +0 +86400 2 1 1",
+        "a contact +0 +86400 3 2 1000000",
+        "a range +0 +86400 2 3 3",
+    ] {
+        assert!(lines.contains(&line), "{line}\n{}", files["node.rc"]);
+    }
 }
 
 #[test]

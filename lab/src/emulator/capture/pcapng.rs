@@ -176,6 +176,22 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn reader_of_findings_reads_frames() {
+        let file = file();
+        let mut reader = farlink_report::PcapngReader::new(&file[..]).unwrap();
+        for (interface, name, time_ns, side) in [
+            (0, "a", 1_700_000_000_123_456_789, farlink_report::FrameSide::Outbound),
+            (1, "b", 1_700_000_000_223_456_789, farlink_report::FrameSide::Inbound),
+        ] {
+            let frame = reader.frame().unwrap().unwrap();
+            let expected = farlink_report::CapturedFrame { interface, time_ns, side, bytes: &[7; 61] };
+            assert_eq!(frame, expected);
+            assert_eq!(reader.interface(interface), name);
+        }
+        assert_eq!(reader.frame().unwrap(), None);
+    }
+
+    #[test]
     fn wireshark_reads_times_and_interfaces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("test.pcapng");

@@ -117,7 +117,7 @@ struct SendArgs {
     #[arg(long, allow_hyphen_values = true)]
     bundle_size: Option<DataVolume>,
     /// Payload rate; default, without --interval: as fast as bundles are accepted.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::rate)]
     rate: Option<DataRate>,
     /// Time between bundles.
     #[arg(long, conflicts_with = "rate", allow_hyphen_values = true, value_parser = parse_duration)]

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long)]
     udp: bool,
     /// Payload rate; default: as fast as the network takes it.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::rate)]
     rate: Option<DataRate>,
     /// Payload of each datagram, at least 8 bytes.
     #[arg(long, default_value = "1400 B", allow_hyphen_values = true)]

@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, default_value = "32", conflicts_with = "rate", allow_hyphen_values = true, value_parser = values::some)]
     window: u64,
     /// Rate mode: payload rate.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::rate)]
     rate: Option<DataRate>,
     /// Stop after this many seconds.
     #[arg(long, default_value = "10", allow_hyphen_values = true, value_parser = values::seconds)]

@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value = "1 MB", allow_hyphen_values = true)]
     bundle_size: DataVolume,
     /// Payload rate; default, without --interval: as fast as the node accepts bundles.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::rate)]
     rate: Option<DataRate>,
     /// Time between bundles.
     #[arg(long, conflicts_with = "rate", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]

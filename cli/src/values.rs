@@ -1,5 +1,6 @@
 //! Parsers of option values; errors have a reason and a hint.
 
+use farlink_base::DataRate;
 use std::time::Duration;
 
 /// Parses a whole number from 0.
@@ -12,6 +13,14 @@ pub fn some(text: &str) -> Result<u64, String> {
     match whole(text)? {
         0 => Err("must be at least 1\nhint: write e.g. 1".into()),
         number => Ok(number),
+    }
+}
+
+/// Parses the data rate of a sender: at least 1 bit/s.
+pub fn rate(text: &str) -> Result<DataRate, String> {
+    match text.parse()? {
+        DataRate(0) => Err("a sender of 0 bit/s sends nothing\nhint: write e.g. \"1 Mbit/s\"".into()),
+        rate => Ok(rate),
     }
 }
 
@@ -39,8 +48,9 @@ mod tests {
     fn zero_and_negative_values_are_refused() {
         assert_eq!((whole("0"), some("3")), (Ok(0), Ok(3)));
         assert_eq!(lifetime("1 ms"), Ok(Duration::from_millis(1)));
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        let refused = [whole("-1").err(), some("0").err(), lifetime("0 s").err(), seconds("-1").err()];
+        assert_eq!((seconds("0.5"), rate("1 kbit/s")), (Ok(Duration::from_millis(500)), Ok(DataRate(1000))));
+        let refused =
+            [whole("-1").err(), some("0").err(), rate("0 bit/s").err(), lifetime("0 s").err(), seconds("-1").err()];
         for why in refused.into_iter().chain([seconds("1e30").err(), seconds("nan").err()]) {
             assert!(why.as_ref().is_some_and(|why| why.contains("\nhint: ")), "{why:?}");
         }

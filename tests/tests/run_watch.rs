@@ -45,7 +45,8 @@ struct Terminal {
 impl Terminal {
     fn new(folder: &Path) -> Terminal {
         std::fs::write(folder.join("seen.toml"), SCENARIO).expect("it is written");
-        let farlink = node_support::farlink().display();
+        // A run of the tests under `nohup` ignores SIGHUP, and so would this one.
+        let farlink = format!("env --default-signal=HUP {}", node_support::farlink().display());
         let mut script = Command::new("script")
             .args([
                 "-qefc",

@@ -351,3 +351,22 @@ fn large_report_is_split() {
     }
     assert_eq!(claims.len() as u64, holes + 1, "all is told in the end, in {rounds} rounds");
 }
+
+#[test]
+fn long_block_of_stranger_arrives() {
+    // It exceeds the share of one address, so its start must be offered before that share is used up.
+    let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 22);
+    static REST: [u8; 1000] = [7; 1000];
+    // A bundle of 1,048,576 bytes, of which 4 bytes are its length.
+    bench.segment(elsewhere(), 77, 1, data(kind::RED, 0, &[0, 16, 0, 0], 0));
+    let (mut at, mut whole) = (4, false);
+    while at < 1 << 20 {
+        let length = ((1 << 20) - at).min(1000);
+        let end = at + length == 1 << 20;
+        let body = data(if end { kind::BLOCK_END } else { kind::RED }, at, &REST[..length as usize], u64::from(end));
+        let out = bench.segment(elsewhere(), 77, 1, body);
+        whole |= out.iter().any(|o| matches!(o, Output::Offer { last: true, .. }));
+        at += length;
+    }
+    assert!(whole, "{:?}", bench.ltp.usage());
+}

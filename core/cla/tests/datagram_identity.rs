@@ -352,21 +352,47 @@ fn large_report_is_split() {
     assert_eq!(claims.len() as u64, holes + 1, "all is told in the end, in {rounds} rounds");
 }
 
-#[test]
-fn long_block_of_stranger_arrives() {
-    // It exceeds the share of one address, so its start must be offered before that share is used up.
-    let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 22);
+/// A stranger's block of 1 MiB, or only its first `until` bytes; whether it arrived, and was accepted.
+fn stranger_sends(bench: &mut IdentityBench, number: u64, until: u64) -> bool {
     static REST: [u8; 1000] = [7; 1000];
     // A bundle of 1,048,576 bytes, of which 4 bytes are its length.
-    bench.segment(elsewhere(), 77, 1, data(kind::RED, 0, &[0, 16, 0, 0], 0));
-    let (mut at, mut whole) = (4, false);
-    while at < 1 << 20 {
-        let length = ((1 << 20) - at).min(1000);
+    bench.segment(elsewhere(), 77, number, data(kind::RED, 0, &[0, 16, 0, 0], 0));
+    let mut at = 4;
+    while at < until {
+        let length = (until - at).min(1000);
         let end = at + length == 1 << 20;
         let body = data(if end { kind::BLOCK_END } else { kind::RED }, at, &REST[..length as usize], u64::from(end));
-        let out = bench.segment(elsewhere(), 77, 1, body);
-        whole |= out.iter().any(|o| matches!(o, Output::Offer { last: true, .. }));
+        for output in bench.segment(elsewhere(), 77, number, body) {
+            if let Output::Offer { ticket, last: true, .. } = output {
+                bench.input(Input::Accepted { ticket });
+                return true;
+            }
+        }
         at += length;
     }
-    assert!(whole, "{:?}", bench.ltp.usage());
+    false
+}
+
+#[test]
+fn long_blocks_of_strangers_arrive() {
+    // They exceed the share of one address, so their starts must be offered before that share is used up.
+    for memory in [1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24, 1 << 30] {
+        let mut bench = IdentityBench::new(|config, _| config.memory_bytes = memory);
+        for number in 1..=6 {
+            assert!(stranger_sends(&mut bench, number, 1 << 20), "{memory} B, {number}: {:?}", bench.ltp.usage());
+        }
+        assert_eq!(bench.ltp.usage().arriving_bytes, 0, "{memory} B");
+    }
+}
+
+#[test]
+fn ended_sessions_of_strangers_weigh_nothing() {
+    let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 22);
+    for number in 1..=20 {
+        // More than a tenth of the share of one address, in a session that its sender cancels.
+        assert!(!stranger_sends(&mut bench, number, 30_000));
+        bench.segment(elsewhere(), 77, number, SegmentBody::Cancel { by_sender: true, reason: 0 });
+        assert_eq!(bench.ltp.usage().imports, 0);
+    }
+    assert!(stranger_sends(&mut bench, 21, 1 << 20), "{:?}", bench.ltp.usage());
 }

@@ -11,6 +11,14 @@ use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
 
 /// Divisor of the limits: for the share of all guests, and again for one guest.
 const PART: u64 = 4;
+/// Least share of memory of one guest, if that of all guests allows it: room for the copied start of a bundle and some
+/// parts of it.
+const SHARE_MIN: u64 = 256 << 10;
+
+/// Most bytes that one guest may hold, given the memory limit for all sessions.
+pub(super) fn guest_share(memory: u64) -> u64 {
+    (memory / PART / PART).max(SHARE_MIN).min(memory / PART)
+}
 
 /// Resources held by guests.
 #[derive(Debug)]
@@ -68,10 +76,9 @@ impl Sessions {
     }
     /// Whether a guest at this address may hold `bytes` more, given the memory limit for all sessions.
     pub(super) fn guest_may_hold(&self, from: SocketAddr, bytes: u64, memory: u64) -> bool {
-        let share = memory / PART;
         self.guests.as_ref().is_none_or(|guests| {
             let one = guests.by_address.get(&from).map_or(0, |guest| guest.bytes);
-            guests.bytes + bytes <= share && one + bytes <= share / PART
+            guests.bytes + bytes <= memory / PART && one + bytes <= guest_share(memory)
         })
     }
 }
@@ -157,11 +164,13 @@ mod tests {
         assert_eq!(came.len(), 40);
         assert_eq!(came.iter().filter(|port| **port == 1).count(), 10);
         // One address reaches its own limit, and four of them that of all guests.
-        sessions.guest_weighs(at(1), 0, 250);
-        assert!(sessions.guest_may_hold(at(1), 0, 4000) && !sessions.guest_may_hold(at(1), 1, 4000));
-        assert!(sessions.guest_may_hold(at(2), 250, 4000));
-        (2..5).for_each(|port| sessions.guest_weighs(at(port), 0, 250));
-        assert!(sessions.guest_may_hold(at(9), 0, 4000) && !sessions.guest_may_hold(at(9), 1, 4000));
+        let (memory, share) = (16 << 20, 1 << 20);
+        sessions.guest_weighs(at(1), 0, share);
+        assert!(sessions.guest_may_hold(at(1), 0, memory) && !sessions.guest_may_hold(at(1), 1, memory));
+        assert!(sessions.guest_may_hold(at(2), share, memory));
+        (2..5).for_each(|port| sessions.guest_weighs(at(port), 0, share));
+        assert!(sessions.guest_may_hold(at(9), 0, memory) && !sessions.guest_may_hold(at(9), 1, memory));
+        assert_eq!([1 << 21, 1 << 18].map(guest_share), [256 << 10, 1 << 16], "little memory");
         came.into_iter().for_each(|port| sessions.guest_left(at(port)));
         assert!(sessions.guests.is_none());
     }

@@ -5,7 +5,7 @@ use super::cookies::{Cookies, echoing, with_cookies};
 use super::ending::SessionEnd;
 use super::engine::{Ltp, Sessions};
 use super::extension::Extensions;
-use super::guests::guest_weighs;
+use super::guests::{guest_share, guest_weighs};
 use super::import::{Import, OpenReport, REPORTS_OPEN_MAX, RedStage, ReportRequest, SegmentFault};
 use super::offers::Offers;
 use super::reported::ReceivedReport;
@@ -39,9 +39,10 @@ struct FirstSegment<'a> {
     total: u64,
 }
 
-/// [`PART_BYTES`], or an eighth of `memory` if that is less.
-fn part_bytes(memory: u64) -> u64 {
-    PART_BYTES.min(memory / 8)
+/// [`PART_BYTES`], or an eighth of the memory of one session if that is less, given the memory limit for all sessions.
+fn part_bytes(memory: u64, guest: bool) -> u64 {
+    // A guest that used up its share could send nothing more, so its blocks are offered before.
+    PART_BYTES.min(if guest { guest_share(memory) } else { memory } / 8)
 }
 
 impl Ltp {
@@ -196,7 +197,7 @@ impl Ltp {
         // wait for each other forever.
         let next = import.is_next(data);
         let limit = if next { memory } else { memory / 4 * 3 };
-        let holds_much = next && import.held() >= 2 * part_bytes(memory);
+        let holds_much = next && import.held() >= 2 * part_bytes(memory, guest);
         let share = !guest || self.sessions.guest_may_hold(began, data.length, limit);
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         if (!share || self.arriving_bytes + data.length > limit) && !holds_much {
@@ -308,7 +309,7 @@ impl Ltp {
         let before = import.weight();
         let (red, complete) = match import.take_red() {
             Some(red) => (Some(red), true),
-            None => (import.take_ahead(part_bytes(self.config.memory_bytes)), false),
+            None => (import.take_ahead(part_bytes(self.config.memory_bytes, import.guest)), false),
         };
         let next = &mut self.next_ticket;
         let mut offers = Offers { id, link: self.spans[import.span].link, split: self.config.split, next };

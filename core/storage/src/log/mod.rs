@@ -154,7 +154,7 @@ pub struct LogStore {
     /// Latest wall time at which a bundle was stored.
     wall: Option<DtnTime>,
     spills: Spills,
-    early: EarlySpills,
+    early: Option<Box<EarlySpills>>,
     queue: CommitQueue,
     groups: Groups,
     /// The file being created.
@@ -204,7 +204,7 @@ impl LogStore {
             remembered: BTreeSet::new(),
             wall: None,
             spills: Spills::default(),
-            early: EarlySpills::default(),
+            early: None,
             queue: CommitQueue::default(),
             groups: Groups::default(),
             creating: None,
@@ -432,8 +432,12 @@ impl BundleStore for LogStore {
                 None => out.push(Output::Refused { bundle, reason: Refusal::NotAcceptable }),
             },
             Input::Spill { spill, quota, data } if self.is_open() => self.spill(now, spill, quota, data, out),
-            Input::Spill { spill, quota, data } => self.early.push(spill, quota, data),
-            Input::DropSpill { spill } if !self.is_open() => self.early.abandon(spill),
+            Input::Spill { spill, quota, data } => self.early.get_or_insert_default().push(spill, quota, data),
+            Input::DropSpill { spill } if !self.is_open() => {
+                if let Some(early) = &mut self.early {
+                    early.abandon(spill);
+                }
+            }
             Input::DropSpill { spill } => self.spills.abandon(spill, &mut self.segments, &mut self.quotas),
             Input::Delete { bundle, remember } => self.delete(now, bundle, remember, out),
             Input::Load { load, payload } => self.load(load, &payload, out),

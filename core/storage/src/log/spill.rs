@@ -260,7 +260,7 @@ impl LogStore {
     }
     /// Takes the parts that came while the store was read.
     pub(super) fn spill_early(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        for (spill, quota, data) in core::mem::take(&mut self.early.parts) {
+        for (spill, quota, data) in self.early.take().into_iter().flat_map(|early| early.parts) {
             self.spill(now, spill, quota, data, out);
         }
     }

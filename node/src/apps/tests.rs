@@ -404,3 +404,54 @@ fn answer_counts_despite_unread_output() {
     assert_eq!(world.answered(), [Some((1, true)), Some((2, true)), None]);
     assert!(world.apps.connections.is_empty() && !world.apps.busy());
 }
+
+fn unconfigured(world: &mut AppsWorld) {
+    let (client, socket) = UnixStream::pair().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", (1 << 40, world.spooling), Instant::ZERO);
+    world.apps.connections.insert(1, connection);
+    world.clients.push(client);
+}
+
+#[test]
+fn late_refusal_leaves_time_to_configure() {
+    let mut world = AppsWorld::new();
+    unconfigured(&mut world);
+    let config = ConnectionConfig { endpoint_id: "ipn:7.1".into(), is_subscriber: true, ..Default::default() };
+    world.say(1, &[message(AapBody::Config(config))]);
+    // The node read its store for 40 s.
+    let now = Instant(40_000_000_000);
+    let output = AppOutput::Registered { registration: RegistrationId(1), result: Err(Refusal::NotAcceptable) };
+    world.apps.on_output(output, now, &mut world.inputs);
+    world.apps.sweep_at = Some(now);
+    world.apps.expire(now, 0, &mut world.inputs);
+    assert!(world.apps.connections.contains_key(&1), "closed within a sweep of the refusal");
+}
+
+#[test]
+fn keepalive_of_refused_subscription_is_forgotten() {
+    let mut world = AppsWorld::new();
+    unconfigured(&mut world);
+    let config = |endpoint: &str| ConnectionConfig {
+        endpoint_id: endpoint.into(),
+        is_subscriber: true,
+        window: 8,
+        keepalive_seconds: 1,
+        ..Default::default()
+    };
+    world.say(1, &[message(AapBody::Config(config("ipn:7.1")))]);
+    let now = Instant(1_500_000_000);
+    world.apps.expire(now, 0, &mut world.inputs);
+    let output = AppOutput::Registered { registration: RegistrationId(1), result: Err(Refusal::NotAcceptable) };
+    world.apps.on_output(output, now, &mut world.inputs);
+    world.say(1, &[message(AapBody::Config(config("ipn:1.64")))]);
+    let registration = RegistrationId(world.apps.next);
+    let output = AppOutput::Registered { registration, result: Ok(EndpointId::ipn(1, 64)) };
+    world.apps.on_output(output, now, &mut world.inputs);
+    world.inputs.clear();
+    world.deliver(registration, 7, Payload::from(vec![1; 3]));
+    let mut out = bytes::BytesMut::new();
+    proto::frame(&farlink_aap2::proto::AapResponse::new(AapStatus::Success), &mut out);
+    world.say(1, &[out.to_vec()]);
+    assert_eq!(world.answered(), [Some((7, true))]);
+}

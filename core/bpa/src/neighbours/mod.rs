@@ -255,6 +255,15 @@ mod tests {
     }
 
     #[test]
+    fn added_link_that_is_down_leaves_rate() {
+        let mut all = Neighbours::new(0);
+        all.add(&LinkSettings { rate: Some(DataRate(10)), ..settings(0, EndpointId::ipn(2, 0)) }, Origin::Configured);
+        all.note(LinkId(0), true, None, Instant::ZERO);
+        all.add(&LinkSettings { rate: Some(DataRate(1000)), ..settings(1, EndpointId::ipn(2, 0)) }, Origin::Configured);
+        assert_eq!(all.peers.get(all.peer_of(LinkId(0))).unwrap().rate, Some(DataRate(10)));
+    }
+
+    #[test]
     fn radio_contact_matches_configured_neighbour() {
         // Radio links first, then a configured cable to one of them.
         let mut all = Neighbours::new(0);

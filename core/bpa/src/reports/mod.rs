@@ -78,4 +78,40 @@ mod tests {
         assert_eq!(reports.pop(later).map(|(to, ..)| to), Some(EndpointId::ipn(2, 0)));
         assert_eq!(reports.next(), None);
     }
+
+    #[test]
+    fn late_receiver_keeps_its_turn() {
+        let settings = CompressedSettings { bundles: 1, ..CompressedSettings::default() };
+        let mut reports = Reports::new(1, Some(settings));
+        let at = |ms: u64| Instant(5_000_000_000 + ms * 1_000_000);
+        gather(&mut reports, at(0), 9);
+        assert!(reports.pop(at(0)).is_some());
+        gather(&mut reports, at(1), 1);
+        gather(&mut reports, at(2), 2);
+        gather(&mut reports, at(3), 1);
+        assert_eq!(reports.pop(at(1000)).map(|(to, ..)| to), Some(EndpointId::ipn(1, 0)), "waited longest");
+    }
+
+    #[test]
+    fn busy_receiver_is_not_starved() {
+        let settings = CompressedSettings { bundles: 1, ..CompressedSettings::default() };
+        let mut reports = Reports::new(1, Some(settings));
+        let mut popped = [0; 4];
+        for ms in 0..600_000u64 {
+            let now = Instant(5_000_000_000 + ms * 1_000_000);
+            if ms % 100 == 0 {
+                gather(&mut reports, now, 1);
+            }
+            if ms % 1500 == 17 {
+                gather(&mut reports, now, 2);
+            }
+            if ms % 1500 == 767 {
+                gather(&mut reports, now, 3);
+            }
+            while let Some((to, ..)) = reports.pop(now) {
+                popped[(1..4).position(|n| to == EndpointId::ipn(n as u64, 0)).unwrap() + 1] += 1;
+            }
+        }
+        assert!(popped[1] > 100, "{popped:?}");
+    }
 }

@@ -288,3 +288,33 @@ fn cipher_keeps_covered_primary_hash() {
     let arrived = arrives(&mut end, &passed);
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
 }
+
+#[test]
+fn verifier_leaves_hash_of_clear_target() {
+    let signed = by_hand(&hello(), |bundle| {
+        bundle.extensions.push(extra_block(30, b"extra"));
+        let header = bpsec::Header { kind: 11, number: 9, flags: bpsec::FLAGS };
+        let suite = bpsec::HashSuite { sha: Sha::Sha256, scope: Scope(0), wrapped: None };
+        let block = bpsec::sign(bundle, &[30], header, &hello().source, &suite, &[1; 32]).unwrap();
+        Section { header, block }.insert(bundle);
+    });
+    let of_extra = Rule { targets: vec![200], ..rule(Source, Confidentiality, "cipher") };
+    let sealed = arrives(&mut node(2, vec![of_extra]), &signed);
+    // A foreign relay that accepts the extra block only.
+    let half = by_hand(&sealed, |bundle| {
+        let keys = [Secret::new(vec![2; 32])];
+        let sections: Vec<Section> = Section::all(bundle, 12).filter_map(Result::ok).collect();
+        for mut section in sections {
+            if section.block.targets.contains(&30) {
+                bpsec::open(bundle, &section.block, section.header, 30, &keys, None).unwrap();
+                section.remove(bundle, 30);
+            }
+        }
+    });
+    assert_eq!(data_of(&half, 200), Some(BlockData::Unknown(Bytes::from_static(b"extra"))));
+    assert_eq!(blocks(&half).iter().filter(|kind| **kind == 12).count(), 1);
+    let verifier = Rule { targets: vec![200], required: false, ..rule(Verifier, Confidentiality, "cipher") };
+    let passed = arrives(&mut node(4, vec![verifier]), &half);
+    assert_eq!(passed.duties.security(), None);
+    assert_eq!(blocks(&passed), blocks(&half), "a verifier changes nothing");
+}

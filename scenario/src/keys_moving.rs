@@ -166,7 +166,7 @@ pub const RADIO: Section = Section {
             "neighbours",
             Choice(NEIGHBOURS),
             Is("ground"),
-            "Given where nodes are on orbits and on the ground: who has a link while they see each other. `ground`: stations and satellites. `ring`: satellites that follow each other in a plane of a constellation; `grid`: also those beside each other in neighbouring planes. `all`: everybody. The router `sabr` knows these contacts beforehand. `range`, if given, is how far they see.",
+            "Given where nodes are on orbits and on the ground: who has a link while they see each other. `ground`: stations and satellites. `ring`: satellites that follow each other in a plane of a constellation; `grid`: also those beside each other in neighbouring planes. `all`: everybody, but no two stations. The router `sabr` knows these contacts beforehand. `range`, if given, is how far they see.",
         ),
         key("mask", ANGLE, Is("5 deg"), "Of `neighbours`: least elevation at which a station sees anything."),
         key(

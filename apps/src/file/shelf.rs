@@ -251,6 +251,10 @@ impl Shelf {
     }
     fn piece(&mut self, header: Header, data: &mut impl Read) -> io::Result<PendingReceipt> {
         let id = header.id.clone();
+        // Behind the last piece of a finished file, it would begin a file that nothing completes.
+        if header.bytes == 0 && header.total.is_none() {
+            return Ok(PendingReceipt::Piece(id));
+        }
         if let (false, Some(out)) = (self.parts.contains_key(&id), &self.out) {
             self.parts.insert(id.clone(), PartialFile::open(&out.path, &id)?);
         }

@@ -323,7 +323,7 @@ settings! {
     fragments: usize = 100_000, count(1, LARGE),
         "Fragments waiting to be joined, of which those that nobody vouches for may be half.";
     dynamic_links: usize = 10_000, count(1, LARGE), "Links opened by unconfigured peers.";
-    reports_per_second: u32 = 1000, count(1, u32::MAX as u64), "Status reports made a second; more are not made.";
+    reports_per_second: u32 = 1000, count(1, u32::MAX as u64), "Status reports made a second; beyond it, compressed ones wait and others are not made.";
     + /// Longest time that a bundle is kept here, s, whatever its lifetime (RFC 9171 4.3.1); 0: its whole lifetime.
     lifetime_s: u32 = 0;
     + /// Most bytes held for all unconfigured neighbours together; they may have half of all bundles.

@@ -123,6 +123,8 @@ pub struct Connection {
     pub canonical: EndpointId,
     /// Registration; `None` if the client is no subscriber.
     pub registration: Option<RegistrationId>,
+    /// Whether the node confirmed the registration.
+    pub registered: bool,
     /// Answers owed to the client.
     pub owed: VecDeque<Owed>,
     /// Payload bytes of requests that await a decision.
@@ -171,6 +173,7 @@ impl Connection {
             endpoint: None,
             canonical: EndpointId::Null,
             registration: None,
+            registered: false,
             owed: VecDeque::new(),
             owed_bytes: 0,
             pushed: VecDeque::new(),
@@ -202,6 +205,11 @@ impl Connection {
         self.out.clear();
         self.later.clear();
         self.reading = None;
+    }
+    /// Lets the client configure itself again, in as much time as after it connected.
+    pub fn unconfigure(&mut self, now: Instant) {
+        (self.introduced, self.opened) = (false, now);
+        self.decoder.expect_requests();
     }
     /// Records readiness of the socket.
     pub fn on_ready(&mut self, ready: Readiness) {
@@ -472,6 +480,10 @@ impl Connection {
         }
         let silent = now.since(self.heard);
         if self.registration.is_some() {
+            // A keepalive before the answer to the configuration would be taken for it.
+            if !self.registered {
+                return false;
+            }
             // The client had a whole interval to answer the keepalive.
             if silent >= self.keepalive * 2 && self.pushed.iter().any(|p| matches!(p, Pushed::Keepalive)) {
                 return true;

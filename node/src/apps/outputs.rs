@@ -12,7 +12,7 @@ impl Apps {
     /// Handles an output of the stack.
     pub fn on_output(&mut self, output: AppOutput, now: Instant, inputs: &mut VecDeque<Input>) {
         match output {
-            AppOutput::Registered { registration, result } => self.registered(registration, result, inputs),
+            AppOutput::Registered { registration, result } => self.registered(registration, result, now, inputs),
             AppOutput::SendResult { request, result } => match self.requests.remove(&request) {
                 Some(Owner::Connection(serial)) => {
                     if let Some(connection) = self.connections.get_mut(&serial) {
@@ -46,6 +46,7 @@ impl Apps {
         &mut self,
         registration: RegistrationId,
         result: Result<EndpointId, Refusal>,
+        now: Instant,
         inputs: &mut VecDeque<Input>,
     ) {
         match self.owners.get(&registration) {
@@ -57,12 +58,16 @@ impl Apps {
                     Err(_) => AapStatus::Error,
                 };
                 self.answer(serial, status);
-                if result.is_err() {
+                if result.is_ok() {
+                    if let Some(connection) = self.connections.get_mut(&serial) {
+                        connection.registered = true;
+                    }
+                } else {
                     self.owners.remove(&registration);
                     if let Some(connection) = self.connections.get_mut(&serial) {
                         // The client may configure the connection again.
-                        (connection.registration, connection.introduced) = (None, false);
-                        connection.decoder.expect_requests();
+                        connection.registration = None;
+                        connection.unconfigure(now);
                         if connection.endpoint.take().is_some() {
                             let canonical = std::mem::take(&mut connection.canonical);
                             self.release(&canonical);

@@ -29,6 +29,7 @@ fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     let end = endpoint(text)?;
     match end {
         EndpointId::Null => Err(format!("`{text}` is no node")),
+        _ if end.is_here() => Err(format!("`{text}` is no node: whoever reads it takes it for itself")),
         _ if !end.is_node_id() => Err(format!("`{text}` is not a node ID; the node of it is `{}`", end.node_id())),
         _ if own.iter().any(|own| own.node() == end.node()) => Err(format!("`{text}` is this node itself")),
         _ => Ok(end),
@@ -73,6 +74,7 @@ mod tests {
     #[test]
     fn impossible_tunnel_names_line() {
         for (text, said) in [
+            ("end = \"ipn:!.0\"", "n.toml:3: tunnel[1].end: `ipn:!.0` is no node"),
             ("end = \"ipn:1.0\"", "n.toml:3: tunnel[1].end: `ipn:1.0` is this node itself"),
             ("end = \"ipn:3.7\"", "is not a node ID"),
             ("to = [\"ipn:9.*\"]", "tunnel[1].end"),

@@ -448,3 +448,16 @@ fn full_disk_keeps_earlier_promises() {
     hold(&mut shelf, &long(2), 1, true);
     assert_eq!(shelf.settle().unwrap().len(), 1);
 }
+
+#[test]
+fn late_empty_piece_begins_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shelf = open(&dir);
+    let pieces = parts(b"all of it", 5);
+    for (sequence, (header, data)) in pieces.iter().enumerate() {
+        take(&mut shelf, header, data, sequence as u64, false).unwrap();
+    }
+    let empty = Header { bytes: 0, ..parts(b"all of it", 5).remove(0).0 };
+    assert!(take(&mut shelf, &empty, b"", 2, false).unwrap().is_none());
+    assert_eq!(names(&dir), [".taken", "name.txt"]);
+}

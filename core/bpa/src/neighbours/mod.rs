@@ -118,7 +118,9 @@ impl Neighbours {
         if let Some(p) = self.peers.get_mut(peer) {
             p.links.reserve_exact(1);
             p.links.push(settings.link);
-            p.rate = p.rate.max(settings.rate);
+            if !p.is_up() {
+                p.rate = p.rate.max(settings.rate);
+            }
             if origin == Origin::Configured {
                 p.origin = origin;
             }

@@ -80,9 +80,10 @@ impl Compressed {
     }
     fn hurry(&mut self, now: Instant, to: &EndpointId) {
         let Some(gathered) = self.gathered.get_mut(to) else { return };
-        let before = core::mem::replace(&mut gathered.due, now);
+        let due = gathered.due.min(now);
+        let before = core::mem::replace(&mut gathered.due, due);
         self.by_due.remove(&(before, to.clone()));
-        self.by_due.insert((now, to.clone()));
+        self.by_due.insert((due, to.clone()));
     }
     /// Time at which the next signal is due.
     pub fn next(&self) -> Option<Instant> {

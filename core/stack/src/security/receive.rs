@@ -160,6 +160,11 @@ impl<'a> Reception<'a> {
     /// Whether this node accepts all encrypted targets of an encrypted hash: in clear, the hash of a block that stays
     /// encrypted would tell about its content, which RFC 9172 3.9 forbids.
     fn accepts_hash(&self, section: &Section, target: u64, keys: &[Secret], enciphered: &[u64]) -> bool {
+        let accepts_any =
+            |wish: &Wish<'_>| wish.rule.service == Service::Confidentiality && self.role(wish) == Role::Acceptor;
+        if !self.wishes.iter().any(accepts_any) {
+            return false;
+        }
         // Its targets are known once it is decrypted.
         let mut copy = self.bundle.clone();
         if bpsec::open(&mut copy, &section.block, section.header, target, keys, self.aes_gcm.as_ref()).is_err() {

@@ -42,7 +42,7 @@ pub struct AnnouncedNode {
 pub enum NodeState {
     /// No link; the node waits for an attempt to connect.
     Waiting {
-        /// Earliest time of the attempt; the backoff of the address may end later.
+        /// Earliest time of the attempt; a later end of the address's backoff delays it further.
         until: Instant,
     },
     /// A link was made for it.
@@ -89,7 +89,7 @@ impl AnnouncedNodes {
     pub fn new(seed: u64) -> AnnouncedNodes {
         AnnouncedNodes { all: BTreeMap::new(), linked: 0, rng: Rng::stream(seed, 1) }
     }
-    /// Entry of one node. Only [`AnnouncedNodes::stand`] may change its link state, because it counts the links.
+    /// Entry of one node. Change its link state only by [`AnnouncedNodes::stand`], which counts the links.
     pub fn get_mut(&mut self, key: &AnnouncerKey) -> Option<&mut AnnouncedNode> {
         self.all.get_mut(key)
     }
@@ -117,8 +117,8 @@ impl AnnouncedNodes {
             self.linked -= usize::from(heard.link_id().is_some());
         }
     }
-    /// Inserts a node without a link. At the limit per address, a random node without a link at that address is
-    /// evicted; at the limit in total, one anywhere. Returns false if all nodes at a full address have links.
+    /// Inserts a node without a link. At the limit per address, evicts a random node without a link there; at the total
+    /// limit, one at any address. Returns false if the address is full and all its nodes have links.
     pub fn insert(&mut self, key: AnnouncerKey, heard: AnnouncedNode) -> bool {
         let first = (key.0, EndpointId::Null);
         let of_host = || self.all.range(&first..).take_while(|(other, _)| other.0 == key.0);

@@ -1,6 +1,6 @@
 //! Cookies (RFC 5327 2.2): bytes that are in all segments of a session once either end has added them. Cookies of peers
-//! are echoed. This engine asks for its own from peers whose address may be forged, so that they prove that they
-//! receive there. It keeps no state for that, because it computes the cookie again from address, session and time.
+//! are echoed. This engine requests a cookie of its own from peers whose address may be forged: showing it proves that
+//! they receive at that address. No state is kept, because the cookie is computed again from address, session and time.
 
 use super::engine::Ltp;
 use super::extension::{self, Extensions, tag};
@@ -134,7 +134,7 @@ impl Ltp {
         self.had_cookies |= cookies.is_some();
         good
     }
-    /// Whether guests must now show a cookie to begin a session.
+    /// Whether peers whose address may be forged must now show a cookie to begin a session.
     pub(super) fn asks_cookies(&self) -> bool {
         match self.config.cookies {
             AskCookies::Never => false,

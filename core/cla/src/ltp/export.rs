@@ -103,8 +103,8 @@ pub(super) struct Export {
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
     jobs: VecDeque<ResendJob>,
-    /// Gaps in recent reports that are not queued yet. Of these reports, the lower bound and serial number of the one
-    /// whose scope begins first.
+    /// Gaps in recent reports that are not queued yet; then the lower bound and serial number of the one of these
+    /// reports whose scope begins first.
     gathered: RangeSet,
     gathered_by: (u64, u64),
     resent: u64,
@@ -242,7 +242,7 @@ impl Export {
     pub(super) fn left_at(&self, checkpoint: u64) -> Option<Instant> {
         self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
-    /// Number of bytes that a report on a checkpoint with this mark is the first to cover; they count as covered then.
+    /// Number of bytes that no report before the one on this checkpoint covered; marks them as covered.
     pub(super) fn newly_covered(&mut self, mark: &Mark) -> u64 {
         let fresh = mark.sent.saturating_sub(self.reported);
         self.reported += fresh;
@@ -322,7 +322,8 @@ impl Export {
         self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
         Some(CutSegment { data, resend: false })
     }
-    /// Whether the bytes of the next segment are in memory, or there is no next segment. `again`: of a retransmission.
+    /// Whether the bytes of the next segment (`again`: of the next retransmission) are in memory; true if there is
+    /// none.
     pub(super) fn is_at_hand(&self, again: bool) -> bool {
         if self.source.send().is_none() {
             return true;

@@ -83,7 +83,7 @@ struct Green {
 pub(super) struct Import {
     pub(super) span: usize,
     pub(super) from: SocketAddr,
-    /// Whether the session counts as a guest's.
+    /// Whether the session counts against the limits of guests (module `guests`).
     pub(super) guest: bool,
     pub(super) active_at: Instant,
     pub(super) idle: TimerKey,
@@ -102,7 +102,8 @@ pub(super) struct Import {
     red_end: Option<u64>,
     green: Option<Box<Green>>,
     open: Vec<OpenReport>,
-    /// Serial number and lower bound of the issued reports; a secondary report begins at that of the report it follows.
+    /// Serial number and lower bound of issued reports; a secondary report starts at the lower bound of the report that
+    /// its checkpoint answers.
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
     withheld: Vec<ReportRequest>,
@@ -188,7 +189,7 @@ impl Import {
     pub(super) fn knows_report(&self, serial: u64) -> bool {
         serial == 0 || (self.first_serial..self.next_serial).contains(&serial)
     }
-    /// Whether red data was received. Such a session is cancelled, others are dropped silently.
+    /// Whether red data was received. An idle session with red data is cancelled, one without is dropped silently.
     pub(super) fn has_red(&self) -> bool {
         !self.red.received().is_empty()
     }
@@ -236,8 +237,8 @@ impl Import {
         Ok(!green.delivered && green.assembly.insert(data.offset, bytes) > 0)
     }
 
-    /// Takes the rest of the red part once that is complete; from then on reports are withheld. `None` if it is not,
-    /// was taken before, or is held.
+    /// Takes the rest of the red part once all of it is received; from then on reports are withheld. `None` if the red
+    /// part is incomplete, was taken before, or is held.
     // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
         let welcome = self.stage == RedStage::Receiving && !self.held;

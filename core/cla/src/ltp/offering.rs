@@ -1,6 +1,6 @@
-//! Splits a received red part into bundles and offers them; the bundles of a long block already while it arrives. Of a
-//! bundle offered in part only the first bytes are kept. A fill of the same length replaces the others, so that the end
-//! of the bundle can still be found.
+//! Splits a received red part into bundles and offers them, in a long block while it still arrives. A bundle offered in
+//! part keeps only its first bytes. A fill (a chunk that takes no memory) of the same length replaces the others, so
+//! that the end of the bundle can still be found.
 
 use super::Split;
 use super::segment::SERVICE_BUNDLE;

@@ -16,7 +16,7 @@ const START: Duration = Duration::from_millis(10);
 const RATE: core::ops::RangeInclusive<u64> = 32_000..=100_000_000_000;
 /// Number of rounds whose fastest counts, and the period of the probes in rounds.
 const ROUNDS: usize = 8;
-/// Number of rounds without growth by a quarter that end the start.
+/// Number of rounds in a row without growth by a quarter after which the start phase ends.
 const FLAT: u8 = 3;
 /// Fewest reported bytes in a round for its loss to be significant.
 const ENOUGH: u64 = 40_000;

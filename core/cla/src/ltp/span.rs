@@ -16,7 +16,7 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output};
 use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Sink, TimerKey};
 
-/// Longest burst at a known rate, and longest lateness of the driver that is made up for.
+/// Longest burst at a known rate, and longest delay of the driver after which sending still catches up.
 const BURST: Duration = Duration::from_millis(2);
 /// Most new data queued without a known rate, bytes; more stays with the agent.
 const QUEUE_BYTES: u64 = 4 * BATCH_BYTES;
@@ -64,7 +64,7 @@ pub(super) struct Traffic {
     /// Transmission time of the latest checkpoint that was answered. Start of the answer time in which `asked` counts.
     pub(super) news_of: Instant,
     pub(super) asked_at: Instant,
-    /// Number of unanswered checkpoints considered for repetition in that time, and number that may be repeated.
+    /// Number of unanswered checkpoints considered for repetition since `asked_at`, and number that may be repeated.
     pub(super) asked: u32,
     pub(super) asks_max: u32,
     /// Number of times that all timers were doubled because answers were missing, and time of the latest doubling.
@@ -414,8 +414,8 @@ impl LtpSpan {
         let half = self.margin() / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
-    /// Longest silence of an import session. With red data, longer than its sender repeats segments, whatever the
-    /// delay.
+    /// Longest silence of an import session. With red data it exceeds the time for which the sender repeats segments,
+    /// whatever the delay.
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
         let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin * 2;
         match red {
@@ -428,9 +428,9 @@ impl LtpSpan {
         let send = (self.state.transmit && self.has_work()).then(|| self.next_burst().max(now));
         [self.timers.next_deadline(), self.traffic.pending.until, send].into_iter().flatten().min()
     }
-    /// Whether the agent may give another bundle: unsent data is below the mark, or below half of it once it was
-    /// reached, and sessions and window have room. A block that gathers bundles accepts them until it is full, however
-    /// slow the link.
+    /// Whether the agent may give another bundle: unsent data is below a limit, or below half of it while the span is
+    /// not ready, and sessions and window have room. A block that gathers bundles accepts them until it is full,
+    /// however slow the link.
     pub(super) fn wants_more(&self) -> bool {
         let mark = match self.state.rate {
             Some(rate) => rate.volume_in(QUEUE_TIME).max(1),

@@ -104,7 +104,7 @@ pub(super) struct ReceivingStream {
     /// Number and bytes of the complete bundles that were refused once and not accepted since; those offered again
     /// count, too.
     pressing: (usize, u64),
-    /// Time of the first offer of the accepted bundle that was first offered last.
+    /// Latest time of first offer among the accepted bundles; `None` before a verdict.
     pub newest_taken: Option<Instant>,
     /// Whether one more bundle may be read despite the bounds on refused ones, to find out whether the node still lacks
     /// room.

@@ -198,8 +198,8 @@ impl TcpclSession {
         None
     }
 
-    /// Restricts a verdict to those that can be sent to the peer. If the peer does not support refusals, `None` for
-    /// lack of room, which cannot be expressed, and any other rejection is acknowledged as if accepted.
+    /// Verdict as it can be sent to the peer. To a peer without refusals, lack of room cannot be expressed (`None`),
+    /// and any other rejection is acknowledged as if accepted.
     pub(crate) fn sayable(&self, verdict: Result<(), u8>) -> Option<Result<(), u8>> {
         let silent = self.old.is_some_and(|old| !old.terms.refusals);
         match verdict {

@@ -123,8 +123,8 @@ impl IncomingTransfers {
     pub fn set_reliable(&mut self, reliable: bool) {
         self.reliable = reliable;
     }
-    /// Makes each acknowledgment a promise that its bytes survive a broken transfer of at least `least` bytes; 0: no
-    /// promise.
+    /// Acknowledges only bytes that survive a broken transfer, of which parts of at least `least` bytes are kept; 0:
+    /// acknowledges bytes as they arrive.
     pub fn keep_parts(&mut self, least: u64) {
         self.parts = least;
     }

@@ -166,8 +166,8 @@ impl TcpclV4 {
         self.flush(now, stream, out);
     }
 
-    /// If both versions are in use, makes the next session of the link use the other one, because the peer rejected
-    /// this one or did not answer (RFC 9174 4.3).
+    /// If both versions are in use, makes the link's next session use the other version, because the peer rejected the
+    /// version of this session or did not answer (RFC 9174 4.3).
     fn try_other_version(&mut self, stream: StreamId) {
         let session = self.sessions.get(&stream).filter(|session| !session.passive && self.config.adapts());
         let link = session.and_then(|session| session.link).and_then(|id| self.links.get_mut(&id));

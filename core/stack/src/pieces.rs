@@ -28,7 +28,8 @@ struct Passed {
 /// A complete piece, encoded as if it had arrived as a fragment.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// Range of the arriving bundle that is promised with this piece; bytes before it belong to earlier pieces.
+    /// Range of the arriving bundle that the peer may count as kept with this piece; bytes before it belong to earlier
+    /// pieces.
     pub promises: Range<u64>,
     pub encoded: Encoded,
 }

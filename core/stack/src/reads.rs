@@ -104,7 +104,7 @@ impl Job {
     }
 }
 
-/// A load to ask the store for.
+/// Number of a load, and the stored bytes to read.
 pub(crate) type Load = (u64, Payload);
 
 /// All payloads that are being read.

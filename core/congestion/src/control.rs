@@ -50,7 +50,7 @@ pub trait Control: fmt::Debug + Send {
         let _ = (node, peer, held);
         want
     }
-    /// Neighbour to which an evicted bundle moves instead of being deleted.
+    /// Neighbour to which an evicted bundle moves; `None`: the bundle is deleted.
     fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
         let _ = (node, held);
         None

@@ -57,9 +57,9 @@ pub(super) struct OpenReport {
     pub(super) upper: u64,
     pub(super) bytes: Bytes,
     pub(super) attempts: u32,
-    /// Time of its first transmission; `None` before.
+    /// Time of the report's first transmission; `None` before.
     pub(super) left: Option<Instant>,
-    /// Whether it waits in the span's queue.
+    /// Whether the report waits in the span's queue.
     pub(super) queued: bool,
 }
 

@@ -17,7 +17,8 @@ const LOW_WINDOW: u64 = 16;
 const TRAIN_GAP_NS: u64 = 2_000_000;
 /// Number of measurements in a round trip before their minimum is compared.
 const SAMPLES: u32 = 8;
-/// Bounds of the increase of the round trip that ends slow start, which is otherwise an eighth of the round trip, ns.
+/// Bounds of the increase of the round trip that ends slow start, ns; between them the increase is an eighth of the
+/// round trip.
 const LONGER_NS: (u64, u64) = (4_000_000, 16_000_000);
 
 /// Longest time for which the computed growth is kept while the window stays the same, ns (Linux: a 32nd of a second).

@@ -27,7 +27,7 @@ const HOLD_FROM: u64 = 4;
 pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
     Begins(OfferToken, LinkId, Box<(BundleMeta, HopState)>),
-    /// The whole bundle is here. `known`: the agent was told of its beginning, or part of it is on disk. Then ignore
+    /// The whole bundle is here. `known`: the agent was told of its beginning, or part of it is on disk; if so, ignore
     /// the bundle unless [`Arrivals::awaits`] it, and call [`Arrivals::decided`] with the verdict. `digest`: digest of
     /// the payload if it was computed on arrival, else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
@@ -179,7 +179,7 @@ pub(crate) struct Arrivals {
     /// Offers in progress; `None` for a refused one, whose further parts are dropped.
     open: BTreeMap<OfferToken, Option<Arrival>>,
     spills: BTreeMap<u64, OfferToken>,
-    /// Spills of complete bundles that wait for the agent's verdict. Only bundles announced to the agent or spilled.
+    /// Spills of complete bundles that wait for the agent's verdict; without bundles neither announced nor spilled.
     undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,

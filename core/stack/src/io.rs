@@ -126,7 +126,7 @@ pub enum MessageInput {
         ticket: Ticket,
         /// The bundle, shared with all other holders.
         bundle: Arc<BundleMeta>,
-        /// The hop state of this hop.
+        /// Hop state of the bundle on this hop.
         hop: Box<HopState>,
     },
     /// A bundle is about to come as [`MessageInput::Arrived`] with this ticket. If it would be refused,
@@ -138,7 +138,7 @@ pub enum MessageInput {
         ticket: Ticket,
         /// The announced bundle.
         bundle: Arc<BundleMeta>,
-        /// The hop state of this hop.
+        /// Hop state of the bundle on this hop.
         hop: Box<HopState>,
     },
     /// An announced bundle does not come.
@@ -190,7 +190,7 @@ pub enum MessageOutput {
         id: SendId,
         /// The bundle to send.
         bundle: Arc<BundleMeta>,
-        /// The hop state for this hop.
+        /// Hop state of the bundle on this hop.
         hop: Box<HopState>,
         /// Encoded length in bytes.
         size: u64,

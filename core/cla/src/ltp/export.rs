@@ -21,9 +21,9 @@ const REPORTS_REMEMBERED: usize = 256;
 const SERIALS_NEAR: u64 = 64;
 /// Distance below the lowest known serial number within which a report still counts as overtaken by others.
 const OVERTAKEN: u64 = 16;
-/// Most reports on a session; beyond them it is given up, as flooded or without progress.
+/// Most reports on a session; after more, it is given up as flooded or without progress.
 const REPORTS_MAX: u32 = 20_000;
-/// Most retransmissions of each byte, on average; beyond them the session is given up.
+/// Most retransmissions of each byte, on average; after more, the session is given up.
 const RESENDS_MAX: u64 = 256;
 
 /// A checkpoint not answered yet.
@@ -33,7 +33,7 @@ struct Checkpoint {
     attempts: u32,
     /// Number of timeouts that did not lead to a retransmission.
     waited: u32,
-    /// State at the first transmission of the checkpoint, and time of the latest one.
+    /// State at the first transmission of the checkpoint, and time of its latest transmission.
     mark: Option<Mark>,
     left: Instant,
 }
@@ -51,7 +51,7 @@ enum ResendJob {
 #[derive(Debug)]
 pub(super) struct CutSegment {
     pub(super) data: Data,
-    /// Whether it repeats a segment unchanged: after a timeout, or as a copy.
+    /// Whether the segment repeats an earlier one unchanged: after a timeout, or as a copy.
     pub(super) resend: bool,
 }
 
@@ -414,7 +414,7 @@ impl Export {
         }
         Some(again)
     }
-    /// Counts the timeout of a checkpoint that is not repeated, because another one was. `None` if it was answered,
+    /// Counts a timeout of a checkpoint that is not repeated, because another one is. `None` if it was answered,
     /// otherwise whether `limit` allows a further timeout.
     pub(super) fn checkpoint_waits(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial)?;

@@ -107,7 +107,7 @@ pub(super) struct Import {
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
     withheld: Vec<ReportRequest>,
-    /// Next position, and request, of a report that was too long for one answer.
+    /// A report that was too long for one answer: position at which it continues, and the request.
     owed: Option<(u64, ReportRequest)>,
     first_serial: u64,
     next_serial: u64,
@@ -301,7 +301,7 @@ impl Import {
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
-    /// Whether the request shows loss, or follows a report that did.
+    /// Whether the request shows loss, or answers a report, which then showed loss.
     pub(super) fn saw_loss(&self, asked: ReportRequest) -> bool {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }

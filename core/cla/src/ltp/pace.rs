@@ -26,7 +26,7 @@ const WHOLE: u64 = 1 << 16;
 /// State at the transmission of a checkpoint, to be compared with the report on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// Time at which it left the transmitter.
+    /// Time at which the checkpoint left the transmitter.
     pub(super) left: Instant,
     /// Red bytes that the session had sent up to and including the checkpoint, retransmissions counted.
     pub(super) sent: u64,
@@ -60,7 +60,7 @@ pub(super) struct PaceControl {
     delivered: u64,
     /// Time of the last arrival, or, on an idle link, when the data in flight began to leave.
     since: Instant,
-    /// Number of arrived bytes at which the round began. The round ends with the report on a checkpoint sent after that.
+    /// Number of arrived bytes at which the round began. A report on a checkpoint sent since then ends the round.
     round_from: u64,
     covered: u64,
     lost: u64,
@@ -128,7 +128,7 @@ impl PaceControl {
         };
         DataRate(bytes.clamp(*RATE.start(), *RATE.end()) * 8)
     }
-    /// Recomputes the window: data of two round trips, in which the part for queues is bounded.
+    /// Recomputes the window: the data of two round trips, in which time spent in queues counts up to a bound.
     fn widen(&mut self) {
         let fastest = u128::from(self.fastest());
         let in_time = |time: Duration| u64::try_from(fastest * time.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX / 4);

@@ -61,7 +61,7 @@ pub(super) struct Traffic {
     pub(super) held: bool,
     /// Answer time beyond the propagation delay, ns: smoothed value, and its variation.
     pub(super) answer: Option<(u64, u64)>,
-    /// Transmission time of the latest checkpoint that was answered. Start of the answer time in which `asked` counts.
+    /// Transmission time of the latest answered checkpoint, and start of the answer time in which `asked` counts.
     pub(super) news_of: Instant,
     pub(super) asked_at: Instant,
     /// Number of unanswered checkpoints considered for repetition since `asked_at`, and number that may be repeated.
@@ -81,7 +81,7 @@ pub(super) struct Traffic {
     /// Time until which the transmitter is busy with everything sent so far.
     pub(super) busy_until: Instant,
     was_idle: bool,
-    /// Rate that is charged, and time that a full datagram takes at it.
+    /// Rate that is charged, and time that a full datagram takes at this rate.
     charged: DataRate,
     full_cost: Duration,
     /// Fraction of data missing according to reports, smoothed, in units of 1/65536.
@@ -385,8 +385,8 @@ impl LtpSpan {
         // The next datagram may start while less than a burst is queued in the transmitter.
         now + BURST.saturating_sub(traffic.full_cost).max(early)
     }
-    /// Earliest start of the next burst. Without a known rate it is half a burst early, so that a few small segments do
-    /// not wait for each other.
+    /// Earliest start of the next burst. Without a known rate, that is half a burst before the transmitter is idle, so
+    /// that a few small segments do not wait for each other.
     pub(super) fn next_burst(&self) -> Instant {
         Instant(self.traffic.busy_until.0.saturating_sub(self.early().as_nanos() as u64))
     }

@@ -144,8 +144,8 @@ impl TcpclSession {
         }
     }
 
-    /// Ends the session after a fault. Both sides must count transfers alike, because these have no numbers, so nothing
-    /// that follows can be trusted.
+    /// Ends the session after a fault. Transfers have no numbers, so both sides must count them alike; after a fault,
+    /// nothing that follows can be trusted.
     // 7242-6.1-5
     fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<ReadStep> {
         self.terminate(now, term::UNKNOWN);

@@ -463,7 +463,7 @@ impl TcpclV4 {
     }
 
     /// Withdraws a bundle that has not begun to leave. A transfer in progress goes on: RFC 9174 gives a sender no
-    /// message to abort it, and the next may not begin before its end (5.2.2).
+    /// message to abort it, and the next transfer may not begin before its end (5.2.2).
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found

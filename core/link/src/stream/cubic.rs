@@ -8,8 +8,8 @@ use farlink_base::Instant;
 const C: f64 = 0.4;
 /// Fraction of the window that is left after a loss (Linux: 717 of 1024).
 const BETA: f64 = 717.0 / 1024.0;
-/// Most segments to be delivered per segment of growth before the first loss, so that the window grows by at least a
-/// twentieth per round trip (Linux).
+/// Maximum number of segments to be delivered per segment of growth before the first loss, so that the window grows by
+/// at least a twentieth per round trip (Linux).
 const GROWTH_BEFORE_LOSS: f64 = 20.0;
 /// Smallest window at which HyStart is active (Linux `hystart_low_window`).
 const LOW_WINDOW: u64 = 16;

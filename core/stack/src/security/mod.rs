@@ -329,8 +329,8 @@ impl Security {
             Err(Trouble::NoKey | Trouble::WornOut) => Err((Box::new(meta), Refusal::NoResources)),
         }
     }
-    /// Checks a bundle on its way, or at its `end`; returns the bundle without the removed blocks, if any were
-    /// removed.
+    /// Checks a bundle, which is for this node if `end`; returns a passing bundle without its removed blocks, if any
+    /// were.
     fn check(&self, meta: &BundleMeta, wishes: &[Wish<'_>], end: bool) -> Result<Option<BundleMeta>, DeleteReason> {
         let mut bundle = Self::unpack(meta, meta.payload.clone(), &self.accel)?;
         let at = match end {

@@ -219,8 +219,7 @@ impl LayerOwner {
         None
     }
 
-    /// Follows an input of this shard for the layer: bundles of other shards that can no longer leave go back to them
-    /// by `out`.
+    /// Notes an input of this shard for the layer; bundles of other shards that can no longer leave go back by `out`.
     pub fn observe(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
         match input {
             Input::Link { link, state } => {

@@ -73,7 +73,7 @@ struct Offered {
     link: LinkId,
     /// Whether the last part is here.
     ended: bool,
-    /// Whether this shard refused it; further parts are dropped.
+    /// Whether this shard refused the bundle; further parts are dropped.
     refused: bool,
 }
 

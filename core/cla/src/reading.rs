@@ -8,7 +8,7 @@ use crate::tcpcl_v4::wire::NoMessage;
 use alloc::vec::Vec;
 use farlink_base::{Instant, Payload, PayloadReader};
 
-/// Most first bytes of a bundle that are kept: enough for any primary block with endpoint IDs of sensible length.
+/// Number of first bytes kept of a bundle: enough for any primary block with endpoint IDs of sensible length.
 pub const HEAD_BYTES: usize = 1024;
 /// Longest message of a stream, not counting the data of a bundle: a SESS_INIT with the longest node ID and extensions
 /// takes 6.2 kB.

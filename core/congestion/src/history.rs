@@ -267,7 +267,7 @@ impl History {
         Some(())
     }
 
-    /// Recounts all samples, unless that was done less than a step of ages ago.
+    /// Recounts all samples, unless the last recount was less than one step of ages ago.
     pub fn count(&mut self, now: Instant) {
         let bin = core::time::Duration::from_secs(u64::from(self.bin_s));
         if self.counted.is_some_and(|counted| now < counted + bin) {

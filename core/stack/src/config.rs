@@ -76,13 +76,13 @@ pub struct LinkConfig {
     pub name: String,
     /// The neighbour's node ID.
     pub peer: EndpointId,
-    /// Index of its layer in [`Config::layers`].
+    /// Index of the link's layer in [`Config::layers`].
     pub layer: usize,
     /// Rate to obey when no contact gives one.
     pub rate: Option<DataRate>,
-    /// One-way delay when no contact gives one; LTP timers follow from it.
+    /// One-way delay when no contact gives one; LTP derives its timers from this delay.
     pub one_way_delay: Duration,
-    /// Settings that do not depend on its layer.
+    /// Settings that do not depend on the layer.
     pub terms: LinkTerms,
     /// Parameters of the layer for this link.
     pub params: LinkParams,

@@ -418,12 +418,12 @@ impl Piece for v7::PendingFragment {
     }
 }
 
-/// The bundles whose payloads get a digest, and the key of those digests.
+/// Choice of the bundles whose payloads get a digest, with the key of the digests.
 #[derive(Debug)]
 enum Digests {
     /// Only bundles that are compared with another; the key derives from this secret.
     WhereNeeded(u64),
-    /// State of `WhereNeeded` from the first digest on: until then, the key is not derived.
+    /// Follows `WhereNeeded` at the first digest, for which the key is derived.
     Needed(DigestKey),
     /// All arriving bundles, as their payloads may leave memory; `None` until the store has read its secret.
     OfAll(Option<DigestKey>),

@@ -1,7 +1,7 @@
 //! Protocols that the layers of a stack can speak, one variant for each row of
 //! [`each_protocol`](farlink_cla::each_protocol).
 //!
-//! Everything is made by one macro from that list, so that no `match` over protocols can be forgotten elsewhere.
+//! One macro makes everything from that list, so that no `match` over protocols can be forgotten elsewhere.
 //! [`LayerKind`] is a layer's configuration, [`LinkParams`] that of one of its links, `Layer` the running state
 //! machine.
 

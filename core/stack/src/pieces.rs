@@ -2,7 +2,7 @@
 //! transfer breaks (RFC 9174 3.2, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes
 //! that passed, once those are on disk. The last stretch gives no piece: with it the whole bundle is here.
 //!
-//! The module decides where pieces end, and makes them; the agent decides their fate.
+//! The module decides where pieces end, and makes the pieces; the agent decides their fate.
 
 use crate::edge::{Opening, Piece};
 use alloc::boxed::Box;

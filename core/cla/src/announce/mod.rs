@@ -32,7 +32,7 @@ pub const SILENCE: u32 = 3;
 pub const SILENCE_ANSWERING: u32 = 12;
 /// Longest time of one attempt to connect.
 pub const ATTEMPT: Duration = Duration::from_secs(10);
-/// Most attempts started within any span of [`ATTEMPT`], whatever their outcome.
+/// Most attempts started within any interval of [`ATTEMPT`], whatever their outcome.
 pub const ATTEMPTS_MAX: usize = 8;
 /// Backoff of an address after its first failure; doubles with each further failure.
 pub const AGAIN_MIN: Duration = Duration::from_secs(10);

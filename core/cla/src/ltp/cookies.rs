@@ -28,11 +28,12 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// When to request cookies from peers that may have forged their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AskCookies {
-    /// Request them while such peers hold at least half of the sessions available to them.
+    /// Cookies are requested while peers that may have forged their addresses hold at least half of their share of the
+    /// sessions.
     Pressed,
-    /// Request them always.
+    /// Cookies are always requested.
     Always,
-    /// Request them never.
+    /// Cookies are never requested.
     Never,
 }
 impl AskCookies {

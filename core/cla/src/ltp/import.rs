@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 use farlink_base::layer::Ticket;
 use farlink_base::{Instant, Payload, Refusal, TimerKey};
 
-/// Most unacknowledged reports; beyond them, checkpoints are answered only when they are repeated.
+/// Most unacknowledged reports; with that many, checkpoints are answered only when they are repeated.
 pub(super) const REPORTS_OPEN_MAX: usize = 256;
 /// Most answered checkpoints, and most issued reports, that are remembered per session.
 const REMEMBERED: usize = 1024;
@@ -160,7 +160,7 @@ impl Import {
         }
     }
     /// Records that a report was issued before the session existed, to request a cookie; the sender's checkpoints may
-    /// name it.
+    /// name that report.
     pub(super) fn reported_before(&mut self) {
         self.next_serial = self.first_serial + 1;
     }
@@ -434,7 +434,7 @@ impl Import {
     pub(super) fn open_report(&mut self, serial: u64) -> Option<&mut OpenReport> {
         self.open.iter_mut().find(|report| report.serial == serial)
     }
-    /// An open report, if there is one of this serial number, and the cookies of the session.
+    /// The open report with this serial number, if there is one, and the session's cookies.
     pub(super) fn report_with_cookies(&mut self, serial: u64) -> (Option<&mut OpenReport>, Option<&Cookies>) {
         (self.open.iter_mut().find(|report| report.serial == serial), self.cookies.as_deref())
     }

@@ -80,7 +80,7 @@ pub struct Config {
     /// Most bytes of blocks in export sessions, over all spans; a bundle given in parts counts only its bytes in
     /// memory. At the limit, links take no further bundles. The last quarter is reserved for spans without a session,
     /// so that peers that never answer do not block others. Bundles handed over at once, or a single longer block, may
-    /// exceed it.
+    /// exceed the limit.
     pub in_flight_bytes: u64,
     /// Longest block accepted, bytes.
     pub block_bytes: u64,

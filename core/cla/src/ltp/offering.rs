@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use farlink_base::layer::Ticket;
 use farlink_base::{Bytes, BytesMut, Payload};
 
-/// Most first bytes kept of a bundle offered in parts; more than the blocks before its payload have.
+/// Number of first bytes kept of a bundle offered in parts; more than the blocks before its payload have.
 const HEAD_BYTES: u64 = 64 << 10;
 /// Number of last bytes held back while the end is unknown; more than the blocks after a payload have.
 const BACK_BYTES: u64 = 256;

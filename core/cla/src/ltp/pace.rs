@@ -6,8 +6,8 @@ use farlink_base::{DataRate, Duration, Instant};
 
 /// Window before the first report, and smallest part of any window, bytes: some receive buffers hold no more.
 const WINDOW_LEAST: u64 = 64 << 10;
-/// Most bytes, and most time, of queueing in the window besides two round trips. Without loss, only growing answer
-/// times reveal a queue, and other traffic of the peer waits behind it.
+/// Limits of the queue that the window allows beyond two round trips, as bytes and as time. Without loss, only growing
+/// answer times reveal a queue, and other traffic of the peer waits behind it.
 const QUEUE_BYTES: u64 = 8 << 20;
 const QUEUE_TIME: Duration = Duration::from_millis(20);
 /// Time over which the first window is spread.
@@ -73,7 +73,7 @@ pub(super) struct PaceControl {
     alone: bool,
     /// Bytes in flight above which no block begins.
     window: u64,
-    /// Highest arrival rate so far during the start; 0 after it.
+    /// Highest arrival rate so far during the start; 0 after the start.
     reached: u64,
     flat: u8,
     /// Whether the rate or the window limited the sender in this round.

@@ -21,8 +21,8 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output, Ticket};
 use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
-/// Most bytes copied to parse the header of a datagram that is not contiguous in memory; a data segment's header has at
-/// most 72 bytes besides extensions.
+/// Most bytes copied to parse the header of a datagram that is in several pieces of memory; the header of a data
+/// segment has at most 72 bytes besides extensions.
 const HEAD_BYTES: u64 = 512;
 /// Number of contiguous bytes from which on an incomplete red part is offered.
 const PART_BYTES: u64 = 1 << 20;

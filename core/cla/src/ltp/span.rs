@@ -20,7 +20,7 @@ use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpS
 const BURST: Duration = Duration::from_millis(2);
 /// Most new data queued without a known rate, bytes; more stays with the agent.
 const QUEUE_BYTES: u64 = 4 * BATCH_BYTES;
-/// Most new data queued at a known rate, as the time that it takes to send.
+/// Most new data queued at a known rate, as the time that sending takes.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
 /// A queued segment without block data.
@@ -73,7 +73,7 @@ pub(super) struct Traffic {
     /// Time of the latest answer, and time at which a session was last given up although the peer answered others.
     pub(super) answered_at: Instant,
     pub(super) overtaxed_at: Instant,
-    /// Level of caution, and number of sessions completed since it last rose or fell.
+    /// Level of caution, and number of sessions completed since the level last changed.
     pub(super) caution: u8,
     pub(super) trust: u8,
     /// Whether the peer has proved that it receives at its address.

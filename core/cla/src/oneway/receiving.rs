@@ -57,7 +57,7 @@ pub(super) enum ArrivalState {
 pub(super) struct Whole {
     pub total: u64,
     pub copy: BundleCopy,
-    /// Time of its first offer, and of its first refusal for lack of room (`None`: not refused).
+    /// Time of the bundle's first offer, and of its first refusal for lack of room (`None`: not refused).
     pub offered: Instant,
     pub refused: Option<Instant>,
 }

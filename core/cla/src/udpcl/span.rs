@@ -25,7 +25,7 @@ pub(super) struct OutgoingBundle {
     pub(super) total: u64,
     /// Bytes that have left.
     pub(super) at: u64,
-    /// Next bytes to leave, and the bytes after them. They are apart because cutting a short rope repeatedly is cheap.
+    /// Next bytes to leave, and the bytes after them: two ropes, because cutting a short rope repeatedly is cheap.
     window: Payload,
     rest: Payload,
     /// End of the range requested so far, as an offset in the bundle.

@@ -357,7 +357,7 @@ impl Security {
     /// The payload for an application here (RFC 9172 5.1.1): checked and in clear.
     ///
     /// # Errors
-    /// Why it must not be handed out.
+    /// The reason why the payload must not be handed out.
     // 9172-5.1.1-2
     pub(crate) fn open(&self, meta: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         let wishes = wishes(&self.rules, &self.node_ids, meta, false);

@@ -15,7 +15,7 @@ pub(super) enum Place {
     Way,
     /// At a member of a group: others than this node may be meant, so their operations stay.
     Group,
-    /// At its end: the node accepts all it has rules for.
+    /// At the bundle's end: the node accepts all operations that it has rules for.
     End,
 }
 

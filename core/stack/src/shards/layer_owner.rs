@@ -13,7 +13,7 @@ use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
 pub(crate) const CENTRE: u8 = 0;
 /// Maximum number of bundles of other shards that a layer gets in one call; then its own agent has a turn.
 const IN_TURN: usize = 8;
-/// Number of first bytes of a bundle in which its destination is looked for.
+/// Number of first bytes of a bundle that are searched for its destination.
 const HEAD: u64 = 64 << 10;
 
 /// Function that charges a bundle of another shard to its link; if the bundle must wait, it returns the time from which

@@ -68,7 +68,7 @@ pub enum Across {
         link: LinkId,
         /// Number of bundles taken.
         bundles: u32,
-        /// Bytes given with them.
+        /// Bytes handed over with these bundles.
         bytes: u64,
     },
     /// The sending shard has added this link: the owner repeats the link's state.

@@ -189,7 +189,7 @@ pub(crate) struct Arrivals {
     spools: Spools,
 }
 
-/// Empty value shared by nodes that never receive encoded bundles, such as those whose layers carry whole messages.
+/// Empty value shared by nodes that never receive encoded bundles.
 impl Empty for Arrivals {
     type From = Bounds;
     const EMPTY: &'static Self = &Arrivals::new(Bounds { memory: 0, bundle: 0, spill_from: 0 });

@@ -1,8 +1,7 @@
 //! Convergence layers: each is a state machine over opaque bytes, one folder or file per protocol.
 //!
 //! A convergence layer never parses a bundle, opens a socket or reads a clock. Read [`farlink_base::layer`] (the
-//! contract) first, then [`protocol`] and [`ltp`]. [`announce`] is not a layer: it discovers neighbours, to which links
-//! of layers then lead.
+//! contract) first, then [`protocol`] and [`ltp`]. [`announce`] is not a layer: it discovers neighbours.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]

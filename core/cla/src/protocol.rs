@@ -20,14 +20,14 @@ pub struct Identity {
     pub engine: u64,
 }
 
-/// A neighbour as its layer is configured for it.
+/// A neighbour as a layer is configured for it.
 #[derive(Clone, Default, Debug)]
 pub struct Neighbour {
     /// Names by which the layer identifies the neighbour.
     pub identity: Identity,
-    /// Node number of its node ID.
+    /// Node number of the neighbour's node ID.
     pub node: NodeId,
-    /// Whether this side opens streams to it.
+    /// Whether this side opens streams to the neighbour.
     pub connect: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::tcpcl_v4::wire::NoMessage;
 use alloc::vec::Vec;
 use farlink_base::{Instant, Payload, PayloadReader};
 
-/// Most first bytes of a bundle that are kept: enough for any primary block with endpoint IDs of sensible length.
+/// Number of first bytes kept of a bundle: enough for any primary block with endpoint IDs of sensible length.
 pub const HEAD_BYTES: usize = 1024;
 /// Longest message of a stream, not counting the data of a bundle: a SESS_INIT with the longest node ID and extensions
 /// takes 6.2 kB.
@@ -19,13 +19,13 @@ const MESSAGE_FIRST: usize = 64;
 /// A bundle that passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BundlePassage<'a> {
-    /// Its first bytes, at most [`HEAD_BYTES`].
+    /// First bytes of the bundle, at most [`HEAD_BYTES`].
     pub head: &'a [u8],
-    /// Its length, bytes; for a bundle that was cut short, the number of bytes that passed.
+    /// Length of the bundle, bytes; if it was cut short, the number of bytes that passed.
     pub length: u64,
-    /// Time at which a byte of it passed first. Repetitions of a byte do not count.
+    /// Time at which a byte of the bundle passed first. Repetitions of a byte do not count.
     pub first: Instant,
-    /// Time at which its last missing byte passed; from then on a receiver can have the bundle.
+    /// Time at which the last missing byte passed; from then on a receiver can have the bundle.
     pub last: Instant,
 }
 

@@ -36,7 +36,7 @@ pub struct LayerInfo {
     pub announced_number: Option<u64>,
     /// Transport below the layer.
     pub medium: Medium,
-    /// Kind of name by which its peers identify themselves.
+    /// Kind of name by which the layer's peers identify themselves.
     pub introduction: Introduction,
     /// Assigned port; where none is assigned, the one commonly used.
     pub port: u16,

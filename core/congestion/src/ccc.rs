@@ -5,8 +5,8 @@
 //! ruSMART/NEW2AN 2010. Equation 6 is read with `min`: with `max` every received copy would have at least the initial
 //! credit.
 //!
-//! The label is the time unit in which the credit is used up, so that no update is needed as time passes; the credit
-//! itself travels.
+//! The label of a held bundle is the number of the time unit in which its credit is used up, so that no update is
+//! needed as time passes. Between nodes the credit itself travels.
 
 use crate::control::Control;
 use farlink_base::Param;
@@ -69,7 +69,7 @@ impl Ccc {
     fn credit(&self, node: &Node<'_>, held: &Held) -> u32 {
         node.label(held).saturating_sub(self.label(node, 0))
     }
-    /// Credit of the sender's copy after a transfer failed that had taken `gave` along.
+    /// Credit of the sender's copy after the failure of a transfer whose copy carried the credit `gave`.
     fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
         // A credit at the bound may have been capped, so the reward in it is unknown: all that came back counts.
         let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };

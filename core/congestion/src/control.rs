@@ -44,13 +44,13 @@ pub trait Control: fmt::Debug + Send {
     fn keeps_newest(&self) -> bool {
         false
     }
-    /// Decides about a copy offer of the router. May refuse it, change its rank, split its own label, or offer a copy
-    /// that the router did not.
+    /// Decides about a copy offer of the router. May refuse it, change its rank, split the control's own label, or
+    /// offer a copy that the router did not.
     fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let _ = (node, peer, held);
         want
     }
-    /// Neighbour to which an evicted bundle moves instead of being deleted.
+    /// Neighbour to which an evicted bundle moves; `None`: the bundle is deleted.
     fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
         let _ = (node, held);
         None

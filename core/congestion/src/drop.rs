@@ -26,7 +26,8 @@ pub enum DropOrder {
     Largest,
 }
 
-/// Control that evicts the least urgent bundles in this order, but none more urgent than the newcomer.
+/// Control that evicts the least urgent bundles, those of one class in a given order, but none more urgent than the
+/// newcomer.
 #[derive(Clone, Copy, Debug)]
 pub struct DropPolicy {
     first: DropOrder,

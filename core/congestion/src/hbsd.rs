@@ -1,5 +1,5 @@
-//! Joint scheduling and drop by history: like `gbsd.rs`, but the numbers of nodes that hold and have seen a bundle of
-//! a given age are learned from past bundles, of which nodes inform each other.
+//! Joint scheduling and drop by history: like `gbsd.rs`, but the numbers of nodes that hold and have seen a bundle of a
+//! given age are learned from past bundles, which nodes report to each other.
 //!
 //! A. Krifa, C. Barakat, T. Spyropoulos: "An Optimal Joint Scheduling and Drop Policy for Delay Tolerant Networks",
 //! WoWMoM AOC 2008 (HBSD). Bundles of one age differ in worth by their remaining lifetimes only. The number of nodes is

@@ -25,7 +25,7 @@ const BINS: usize = 256;
 const SAMPLES_MAX: usize = 32;
 /// Longest message, bytes.
 const MESSAGE_MAX: usize = 64 << 10;
-/// End of a period that lasts: the node still holds the bundle.
+/// End of a period that has not ended: the node still holds the bundle.
 const STILL: u32 = u32::MAX;
 
 /// Period in which a node held a bundle, in seconds of the bundle's age.
@@ -267,7 +267,7 @@ impl History {
         Some(())
     }
 
-    /// Recounts all samples, unless that was done less than a step of ages ago.
+    /// Recounts all samples, unless the last recount was less than one step of ages ago.
     pub fn count(&mut self, now: Instant) {
         let bin = core::time::Duration::from_secs(u64::from(self.bin_s));
         if self.counted.is_some_and(|counted| now < counted + bin) {

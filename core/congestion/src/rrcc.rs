@@ -21,7 +21,7 @@ const SAMPLE_MAX: f64 = 1000.0;
 struct RrccCounts {
     drops: u64,
     replications: u64,
-    /// Hops that received bundles made before the last: replications elsewhere.
+    /// Hops that received bundles had made before the hop to this node; each was a replication elsewhere.
     hops: u64,
 }
 

@@ -19,7 +19,7 @@ impl Trust {
         max: 3.0,
     };
 
-    /// Creates it from a value of [`Trust::PARAM`].
+    /// Creates the requirement from a value of [`Trust::PARAM`].
     pub fn of(param: f64) -> Trust {
         Trust(param as u8)
     }

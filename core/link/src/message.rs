@@ -11,7 +11,7 @@ pub struct Transmission {
     began: Instant,
     wire_bytes: u64,
     whole: bool,
-    /// Time at which the driver must end it: its last bit is sent, or the link goes down.
+    /// Time at which the driver must end the transmission: its last bit is sent, or the link goes down.
     pub until: Instant,
 }
 

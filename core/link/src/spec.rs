@@ -157,9 +157,9 @@ impl DirectionSpec {
         DirectionSpec { rate: Rate::Constant(rate), delay: Delay::Constant(delay), ..DirectionSpec::default() }
     }
 
-    /// Queue limit, bytes: as given; otherwise the data of a round trip at the highest rate. Then the time is at least
-    /// 100 ms and at most 1 s (a modem buffers neither nothing nor the 40 minutes of a round trip to Mars), and the
-    /// limit at least 256 KiB, which are four of the largest offloaded packets. No limit at an unlimited rate.
+    /// Queue limit, bytes: as given; otherwise the data of a round trip at the highest rate, where the round trip
+    /// counts as 100 ms at least and 1 s at most (no modem buffers the 40 minutes of a round trip to Mars). A derived
+    /// limit is at least 256 KiB, which are four of the largest offloaded packets. No limit at an unlimited rate.
     pub fn queue_bytes(&self) -> u64 {
         if let Some(queue) = self.queue {
             return queue.bytes();

@@ -5,7 +5,7 @@ use farlink_base::Duration;
 /// Reason for dropping a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DropReason {
-    /// The link was down, because of the time or a random outage.
+    /// The link was down: outside its contact windows, or in a random outage.
     Down,
     /// The packet's transmission would have ended after the link went down, or never.
     WindowEnd,

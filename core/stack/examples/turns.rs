@@ -1,5 +1,5 @@
-//! Time of one turn of a node that holds very many bundles: a flapping link, a plan's edges, and a hundred thousand
-//! bundles that expire at once. Prints a table.
+//! Time of one turn of a node that holds very many bundles: a flapping link, starts and ends of contacts, and a hundred
+//! thousand bundles that expire at once. Prints a table.
 //!
 //! `cargo run --release -p farlink-stack --example turns [bundles]`
 

@@ -27,9 +27,9 @@ const HOLD_FROM: u64 = 4;
 pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
     Begins(OfferToken, LinkId, Box<(BundleMeta, HopState)>),
-    /// The whole bundle is here. `known`: the agent learned of its beginning, or part of it went to disk; then the
-    /// bundle counts only while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be called with the verdict.
-    /// `digest` is that of the payload if it was computed on arrival, else 0.
+    /// The whole bundle is here. `known`: the agent was told of its beginning, or part of it is on disk; if so, ignore
+    /// the bundle unless [`Arrivals::awaits`] it, and call [`Arrivals::decided`] with the verdict. `digest`: digest of
+    /// the payload if it was computed on arrival, else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
     /// The bundle is malformed. The rope is the whole bundle if the fault showed after the last part, else empty.
     Malformed(OfferToken, LinkId, Malformed, Payload),
@@ -39,11 +39,11 @@ pub(crate) enum Do {
     Refuse(OfferToken, Refusal),
     /// A fragment of an arriving bundle is on disk; give it to the agent.
     Piece(OfferToken, LinkId, Box<Kept>),
-    /// Tell the layer to push back.
+    /// Tell the layer to slow the peer down.
     Hold(OfferToken),
-    /// Tell the layer to send on after a [`Do::Hold`].
+    /// Tell the layer to go on receiving after a [`Do::Hold`].
     Resume(OfferToken),
-    /// Tell the store to write these bytes; answered to [`Arrivals::spilled`].
+    /// Tell the store to write these bytes; the result goes to [`Arrivals::spilled`].
     Spill { spill: u64, quota: u64, data: Payload },
     /// Tell the store to drop the bytes of a spill.
     DropSpill { spill: u64 },
@@ -95,7 +95,7 @@ struct Arrival {
     link: LinkId,
     /// First bytes of the bundle, in order: the head in memory, then those on disk.
     rope: Payload,
-    /// Bytes in memory that follow the rope.
+    /// Last bytes that arrived, in memory; they follow `rope` and `flying`.
     rest: Payload,
     /// Spill and length of each block between `rope` and `rest`, on its way to disk.
     flying: VecDeque<(u64, u64)>,
@@ -108,7 +108,7 @@ struct Arrival {
     /// Spills that hold the bytes on disk; the last one takes the next bytes. Each kept fragment has a spill of its
     /// own.
     spills: Vec<u64>,
-    /// Minimum length of a kept piece, if the bundle is to be kept in pieces; 0: it is kept whole.
+    /// Minimum length of a fragment, if the bundle is to be kept in fragments; 0: it is kept whole.
     least: u64,
     pieces: Option<Box<Pieces>>,
     /// Whether the last part is in.
@@ -179,7 +179,7 @@ pub(crate) struct Arrivals {
     /// Offers in progress; `None` for a refused one, whose further parts are dropped.
     open: BTreeMap<OfferToken, Option<Arrival>>,
     spills: BTreeMap<u64, OfferToken>,
-    /// Spills of complete bundles that wait for their verdict, if the agent or the disk knew of them before.
+    /// Spills of complete bundles that wait for the agent's verdict; without bundles neither announced nor spilled.
     undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,
@@ -189,7 +189,7 @@ pub(crate) struct Arrivals {
     spools: Spools,
 }
 
-/// Empty value shared by nodes that never receive encoded bundles, such as those whose layers carry whole messages.
+/// Empty value shared by nodes that never receive encoded bundles.
 impl Empty for Arrivals {
     type From = Bounds;
     const EMPTY: &'static Self = &Arrivals::new(Bounds { memory: 0, bundle: 0, spill_from: 0 });

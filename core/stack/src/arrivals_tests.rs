@@ -11,7 +11,7 @@ use farlink_bundle::v7::{self, BundleDraft};
 fn token(n: u64) -> OfferToken {
     OfferToken { layer: LayerId(0), ticket: Ticket(n) }
 }
-/// Counts the bytes that pass; fails at the end if it was made `bad`.
+/// Counts the bytes that pass; fails at the end if the flag is set.
 #[derive(Debug)]
 struct Counter(Arc<AtomicU64>, bool);
 impl Watch for Counter {

@@ -109,7 +109,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     Ok(agent)
 }
 
-/// Settings that few nodes have: custody, tunnels and reports. `names` are this node's IDs.
+/// Settings that few nodes have: tunnels and compressed reports. `names` are this node's IDs.
 fn rare(config: &Config, names: &[NodeId]) -> Result<Option<Box<RareSettings>>, ConfigError> {
     for (at, tunnel) in config.tunnels.iter().enumerate() {
         let wrong =

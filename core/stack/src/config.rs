@@ -22,10 +22,10 @@ pub struct Config {
     pub layers: Vec<LayerConfig>,
     /// Links; their place in this list is their `LinkId`.
     pub links: Vec<LinkConfig>,
-    /// Contact plan, shared by all nodes of the process; links named in it (or joining a pair in it) are up only in
-    /// its contacts.
+    /// Contact plan, shared by all nodes of the process. A link that it names, or whose two nodes it names, is up only
+    /// during its contacts.
     pub plan: Option<Arc<PlanIndex>>,
-    /// Router by name, and its parameters.
+    /// Name of the router.
     pub router: String,
     /// Parameters of the router, by name.
     pub router_params: Vec<(String, f64)>,
@@ -52,7 +52,7 @@ pub struct Config {
     pub tunnels: Vec<TunnelSettings>,
     /// Seed of everything random in this node.
     pub seed: u64,
-    /// Faster functions, checked by the driver.
+    /// Accelerated functions of this machine, checked by the driver.
     pub accel: Accel,
     /// Security of bundles of version 7; without it, security blocks pass as they came.
     pub security: Option<SecurityConfig>,
@@ -76,13 +76,13 @@ pub struct LinkConfig {
     pub name: String,
     /// The neighbour's node ID.
     pub peer: EndpointId,
-    /// Index of its layer in [`Config::layers`].
+    /// Index of the link's layer in [`Config::layers`].
     pub layer: usize,
     /// Rate to obey when no contact gives one.
     pub rate: Option<DataRate>,
-    /// One-way delay when no contact gives one; LTP timers follow from it.
+    /// One-way delay when no contact gives one; LTP derives its timers from this delay.
     pub one_way_delay: Duration,
-    /// Settings that do not depend on its layer.
+    /// Settings that do not depend on the layer.
     pub terms: LinkTerms,
     /// Parameters of the layer for this link.
     pub params: LinkParams,

@@ -90,7 +90,7 @@ pub(crate) fn v6_record(record: &v6::ParsedRecord) -> Option<Record> {
     };
     Some(Record::Custody(Vec::from([signal])))
 }
-/// Whether a record of version 6 is one of custody and too long to be read.
+/// Whether a record of version 6 is a custody record too long to be read.
 pub(crate) fn v6_too_long(payload: &[u8]) -> bool {
     payload.len() > RECORD_MAX && payload.first().is_some_and(|first| matches!(first >> 4, 2 | 4))
 }
@@ -161,7 +161,8 @@ pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::Cus
         (hop.custodian, hop.transfer) = (custodian, Some(transfer.into()));
     }
 }
-/// The hop state with the block's type number on the wire; `None` if the agent gave the bundle no custody number.
+/// Copy of the hop state whose custody transfer block has the configured type number; `None` if the agent gave the
+/// bundle no custody number, or without `codes`.
 pub(crate) fn v7_hop(hop: &HopState, codes: Option<&v7::CustodyCodes>) -> Option<HopState> {
     let (transfer, codes) = (hop.transfer.as_deref().copied()?, codes?);
     let transfer = Transfer { block: codes.transfer_block, ..transfer };

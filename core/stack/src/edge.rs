@@ -98,7 +98,7 @@ pub trait Piece: fmt::Debug + Send {
     fn wants_bytes(&self) -> bool;
     /// Takes the next bytes, in memory.
     fn pass(&mut self, part: &Payload);
-    /// The fragment as it leaves, around its bytes in memory or on disk.
+    /// Fragment as it leaves; `payload` may be in memory or on disk.
     fn finish(self: Box<Self>, payload: Payload) -> Encoded;
 }
 
@@ -109,7 +109,7 @@ pub trait Codec: fmt::Debug + Send {
     /// Whether a bundle with this first byte is of this version.
     fn recognises(&self, first: u8) -> bool;
     /// Reads the head of a bundle that is still arriving; `None`: more bytes are needed. The blocks before the payload
-    /// end within the first 64 KiB; those after it fit the last 4 KiB.
+    /// end within the first 64 KiB; the blocks after it fit in the last 4 KiB.
     ///
     /// # Errors
     /// The fault and its offset.
@@ -180,7 +180,7 @@ pub trait Codec: fmt::Debug + Send {
     }
     /// Checks the security of an arrived bundle as the node's rules ask; faults are noted in [`BundleMeta::duties`].
     ///
-    /// The security can only be checked in memory, and the bundle is not there; it is returned with the refusal.
+    /// Fails if the check needs the payload in memory but it is on disk; returns the bundle with the refusal.
     fn arrive(&mut self, bundle: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
         Ok(bundle)
     }
@@ -215,8 +215,8 @@ pub trait Codec: fmt::Debug + Send {
     fn asked(&self, _bundle: &BundleMeta) -> Option<Asked> {
         None
     }
-    /// Payload of a compressed reporting signal; a source among `known` need not be named. `None`: this version has
-    /// none.
+    /// Payload of a compressed reporting signal; a source among `known` need not be named. `None`: this version has no
+    /// such signal.
     fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
         None
     }
@@ -233,7 +233,7 @@ pub struct BpV7 {
     pub profile: Profile,
     /// CRC put on blocks made here.
     pub crc: CrcType,
-    /// Faster functions, checked by the driver.
+    /// Accelerated functions of this machine, checked by the driver.
     pub accel: Accel,
     /// Type numbers of custody blocks and records; `None`: they are ignored.
     pub custody: Option<Box<v7::CustodyCodes>>,
@@ -381,7 +381,7 @@ pub(crate) fn has_age(bundle: &BundleMeta) -> bool {
     bundle.created_ms == 0 || bundle.facts.has(Facts::AGE)
 }
 
-/// Checks a payload and its block's end (RFC 9171 4.3.2), among all bytes of a bundle.
+/// Checks payload and end of the payload block (RFC 9171 4.3.2) while all bytes of a bundle pass.
 #[derive(Debug)]
 struct Passing {
     check: v7::PayloadCheck,
@@ -418,12 +418,12 @@ impl Piece for v7::PendingFragment {
     }
 }
 
-/// The bundles whose payloads get a digest, and the key of those digests.
+/// Choice of the bundles whose payloads get a digest, with the key of the digests.
 #[derive(Debug)]
 enum Digests {
     /// Only bundles that are compared with another; the key derives from this secret.
     WhereNeeded(u64),
-    /// State of `WhereNeeded` from the first digest on: until then, the key is not derived.
+    /// Follows `WhereNeeded` at the first digest, for which the key is derived.
     Needed(DigestKey),
     /// All arriving bundles, as their payloads may leave memory; `None` until the store has read its secret.
     OfAll(Option<DigestKey>),
@@ -630,7 +630,8 @@ impl Edges {
     pub fn computes_crc(&self, bundle: &BundleMeta, hop: &HopState) -> bool {
         self.of(bundle.version).is_some_and(|codec| codec.computes_crc(bundle, hop))
     }
-    /// Begins what leaves on this hop from disk; `None`: its bytes are needed in memory.
+    /// Begins a fragment, or a whole bundle with a new check sum, that leaves from disk; `None`: its bytes are needed
+    /// in memory.
     pub fn piece(&mut self, bundle: &BundleMeta, hop: &HopState, cut: Range<u64>) -> Option<Box<dyn Piece>> {
         let mut room = core::mem::take(&mut self.room);
         let piece = self.of(bundle.version).and_then(|codec| codec.piece(bundle, hop, cut, &mut room));

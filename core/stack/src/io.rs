@@ -16,7 +16,7 @@ use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RequestId};
 pub enum Input {
     /// A deadline ([`crate::Stack::next_timeout`]) may have passed.
     Wake,
-    /// The wall clock: once at start, then on every step.
+    /// The wall clock: sent once at start, then whenever it is stepped.
     Clock(Clock),
     /// Input from the sockets of a layer.
     Socket(LayerId, socket::Input),
@@ -45,9 +45,9 @@ pub enum Input {
     },
     /// Request of an application.
     App(AppInput),
-    /// Next bytes of the payload of a request to send. The request follows as [`Input::App`], with the last bytes. They
-    /// go to the store as they come, so that payloads may be longer than memory. Answered by [`Output::Spooled`], or by
-    /// the refusal of the request. Only for a durable store.
+    /// Next bytes of the payload of a request to send. The request follows as [`Input::App`], with the last bytes. The
+    /// bytes go to the store as they come, so that payloads may be longer than memory. Answered by [`Output::Spooled`],
+    /// or by the refusal of the request. Only for a durable store.
     Spool {
         /// The number that the request will have.
         request: RequestId,
@@ -56,7 +56,7 @@ pub enum Input {
         /// Bytes of this part.
         part: Payload,
     },
-    /// The announced request is cancelled.
+    /// Cancels a request whose payload was begun by [`Input::Spool`].
     Unspool {
         /// Number of that request.
         request: RequestId,
@@ -120,37 +120,37 @@ pub enum Output {
 pub enum MessageInput {
     /// A whole bundle from a neighbour. Answered by [`MessageOutput::Verdict`].
     Arrived {
-        /// The link it came over.
+        /// The link that the bundle came over.
         link: LinkId,
-        /// The driver's number for it.
+        /// The driver's number for the bundle.
         ticket: Ticket,
         /// The bundle, shared with all other holders.
         bundle: Arc<BundleMeta>,
-        /// The hop state of this hop.
+        /// Hop state of the bundle on this hop.
         hop: Box<HopState>,
     },
     /// A bundle is about to come as [`MessageInput::Arrived`] with this ticket. If it would be refused,
     /// [`MessageOutput::Verdict`] follows now, and it need not come; else room is reserved for it.
     Begun {
-        /// The link it will come over.
+        /// The link that the bundle will come over.
         link: LinkId,
-        /// The driver's number for it.
+        /// The driver's number for the bundle.
         ticket: Ticket,
         /// The announced bundle.
         bundle: Arc<BundleMeta>,
-        /// The hop state of this hop.
+        /// Hop state of the bundle on this hop.
         hop: Box<HopState>,
     },
     /// An announced bundle does not come.
     Abandoned {
-        /// The link it was announced for.
+        /// The link that the bundle was announced for.
         link: LinkId,
-        /// The driver's number for it.
+        /// The driver's number for the bundle.
         ticket: Ticket,
     },
     /// Content of a neighbour's [`MessageOutput::Hello`].
     Hello {
-        /// The link it came over.
+        /// The link that the hello came over.
         link: LinkId,
         /// Encoded content of the hello.
         content: Vec<u8>,
@@ -161,8 +161,8 @@ pub enum MessageInput {
         /// The link whose turn it is.
         link: LinkId,
     },
-    /// A message layer's link takes one more bundle, or none. A driver that sends this once must send it after every
-    /// bundle.
+    /// Whether a message layer's link takes another bundle. A driver that sends this input once must send it after
+    /// every bundle.
     Ready {
         /// The link concerned.
         link: LinkId,
@@ -171,9 +171,9 @@ pub enum MessageInput {
     },
     /// Outcome of a bundle sent with [`MessageOutput::Send`].
     Done {
-        /// The agent's number for it.
+        /// The agent's number for the transmission.
         id: SendId,
-        /// Success if the neighbour has it; else the neighbour's refusal, if it sent one.
+        /// Success if the neighbour has the bundle; else the neighbour's refusal, if it sent one.
         result: Result<(), Option<Refusal>>,
     },
 }
@@ -186,20 +186,20 @@ pub enum MessageOutput {
     Send {
         /// The link to send over.
         link: LinkId,
-        /// The agent's number for it.
+        /// The agent's number for the transmission.
         id: SendId,
         /// The bundle to send.
         bundle: Arc<BundleMeta>,
-        /// The hop state for this hop.
+        /// Hop state of the bundle on this hop.
         hop: Box<HopState>,
         /// Encoded length in bytes.
         size: u64,
     },
-    /// A bundle sent with [`MessageOutput::Send`] is cancelled. It is answered all the same.
+    /// A transmission of [`MessageOutput::Send`] is cancelled; [`MessageInput::Done`] must answer it all the same.
     Cancel {
-        /// The link it was sent over.
+        /// The link of the transmission.
         link: LinkId,
-        /// The agent's number for it.
+        /// The agent's number for the transmission.
         id: SendId,
     },
     /// Hello for a neighbour where hellos cost nothing; the neighbour gets it as [`MessageInput::Hello`].
@@ -216,7 +216,7 @@ pub enum MessageOutput {
     },
     /// Verdict on a bundle given with [`MessageInput::Arrived`].
     Verdict {
-        /// The driver's number for it.
+        /// The driver's number for the bundle.
         ticket: Ticket,
         /// Accepted, or the reason of the refusal.
         result: Result<(), Refusal>,

@@ -1,8 +1,9 @@
 //! Protocols that the layers of a stack can speak, one variant for each row of
 //! [`each_protocol`](farlink_cla::each_protocol).
 //!
-//! Everything is made by one macro from that list, so that no `match` over protocols can be forgotten elsewhere.
-//! [`LayerKind`] is a layer's configuration, [`LinkParams`] that of one of its links, `Layer` the running machine.
+//! One macro makes everything from that list, so that no `match` over protocols can be forgotten elsewhere.
+//! [`LayerKind`] is a layer's configuration, [`LinkParams`] that of one of its links, `Layer` the running state
+//! machine.
 
 use crate::build::{error, mismatch};
 use crate::config::{Config, LayerConfig, LinkConfig};
@@ -88,8 +89,8 @@ macro_rules! layers {
                     LayerKind::Message => None,
                 }
             }
-            /// Lowers a setting that bounds the layer's memory, also below the range that files may give: a share of
-            /// memory may be smaller.
+            /// Lowers a setting that bounds the layer's memory to `bound`, even below the minimum that configuration
+            /// files may give.
             pub fn lower(&mut self, name: &str, bound: u64) {
                 match self {
                     $(
@@ -223,7 +224,8 @@ macro_rules! layers {
                     _ => return None,
                 })
             }
-            /// Replaces the keys of a link, whose sessions go on; false: it must be closed and added again.
+            /// Replaces the keys of a link without ending its sessions; false: the link must be removed and added
+            /// again.
             pub fn rekey(&mut self, id: LinkId, link: &LinkParams) -> bool {
                 match (self, link) {
                     $((Layer::$name(layer), LinkParams::$name(link)) => layer.rekey(id, link),)*

@@ -1,8 +1,7 @@
-//! One node: its agent, store and convergence layers joined by a work list. The only thing a driver
-//! drives; the real node, the simulator and an embedded port hold no glue of their own.
+//! One node: its agent, store and convergence layers joined by a work list. Drivers (real node, simulator, embedded
+//! port) drive nothing else.
 //!
-//! It contains no protocol and no policy. Read [`Input`], [`Output`] and [`Config`] first, then
-//! `stack.rs`.
+//! It contains no protocol and no policy. Read [`Input`], [`Output`] and [`Config`] first, then `stack.rs`.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]

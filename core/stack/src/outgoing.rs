@@ -23,7 +23,7 @@ const RESCUE_MAX: u64 = 16 << 20;
 pub(crate) enum Do {
     /// Pass this input to the link's convergence layer.
     Layer(LinkId, Input),
-    /// Tell the store to read this; answered to [`Outgoing::loaded`].
+    /// Tell the store to read this payload; the result goes to [`Outgoing::loaded`].
     Load { load: u64, payload: Payload },
     /// Tell the agent whether the link takes more.
     Ready { link: LinkId, ready: bool },
@@ -290,8 +290,8 @@ impl Outgoing {
         out.push(Do::Layer(link, Input::SendBroken { link, id }));
     }
 
-    /// Begins to read all that the layer has not asked for of a bundle that the store is about to forget. Returns the
-    /// load to request; `None` if nothing is left on disk, or too much.
+    /// Begins to read the rest of a bundle that the store is about to forget: all bytes that the layer has not asked
+    /// for. Returns the load to request; `None` if nothing is left on disk, or too much.
     pub fn rescue(&mut self, id: SendId) -> Option<(u64, Payload)> {
         // Only layers that cannot stop a transfer need this. A long rest is not read: a range that cannot be read
         // ends the session, which costs less than the memory.
@@ -341,7 +341,7 @@ impl Outgoing {
         self.hand_over(link, out);
         true
     }
-    /// Fails all bundles of a link that is down or gone, unless its layer has them.
+    /// Fails all bundles of a link that is down or removed, except those that its layer already has.
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Do>) {
         self.closed.remove(&link);
         let all = self.links.remove(&link).into_iter().flatten();

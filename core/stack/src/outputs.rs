@@ -1,4 +1,4 @@
-//! Translation of each machine's outputs into work for the others, or into outputs of the stack.
+//! Translation of the outputs of agent, store and layers into work for each other, or into outputs of the stack.
 
 use crate::arrivals::{Arrivals, Do as Arrival, Door};
 use crate::edge::Edges;

@@ -2,7 +2,7 @@
 //! transfer breaks (RFC 9174 3.2, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes
 //! that passed, once those are on disk. The last stretch gives no piece: with it the whole bundle is here.
 //!
-//! The module decides where pieces end, and makes them; the agent decides their fate.
+//! The module decides where pieces end, and makes the pieces; the agent decides their fate.
 
 use crate::edge::{Opening, Piece};
 use alloc::boxed::Box;
@@ -28,7 +28,8 @@ struct Passed {
 /// A complete piece, encoded as if it had arrived as a fragment.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// Range of the arriving bundle that is promised with this piece; bytes before it belong to earlier pieces.
+    /// Range of the arriving bundle that the peer may count as kept with this piece; bytes before it belong to earlier
+    /// pieces.
     pub promises: Range<u64>,
     pub encoded: Encoded,
 }

@@ -57,7 +57,7 @@ pub(crate) enum Waiting {
     Delivery(AppOutput, Option<Arc<BundleMeta>>),
     /// A request of the driver for part of a delivery.
     Part(DeliveryId),
-    /// A fragment to be sent, whose bytes pass for its CRC.
+    /// A fragment to be sent, whose bytes are read once to compute its CRC.
     Piece(Departure, Box<dyn Piece>),
 }
 impl Waiting {
@@ -104,7 +104,7 @@ impl Job {
     }
 }
 
-/// A load to ask the store for.
+/// Number of a load, and the stored bytes to read.
 pub(crate) type Load = (u64, Payload);
 
 /// All payloads that are being read.
@@ -136,7 +136,7 @@ impl Reads {
         payload.len() > self.bytes_max.max(WHOLE)
     }
     /// Whether a payload stays on disk until its application reads it; `unanswered` counts delivered bytes without
-    /// answer, its own included.
+    /// answer, those of this payload included.
     pub fn stays(&self, payload: &Payload, unanswered: u64) -> bool {
         // An application that does not answer may still have one bundle at a time, but not in memory.
         self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(STEP))

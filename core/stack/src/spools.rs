@@ -36,7 +36,7 @@ impl Spool {
 /// All payloads that applications are spooling.
 #[derive(Default, Debug)]
 pub(crate) struct Spools {
-    /// `None`: refused, and the application informed; further parts are dropped.
+    /// Payloads being spooled. `None`: refused, and the application informed; further parts are dropped.
     open: BTreeMap<RequestId, Option<Spool>>,
     of_spill: BTreeMap<u64, RequestId>,
     /// Spill of each request that the agent has not decided.
@@ -110,7 +110,7 @@ impl Spools {
             out.push(Do::DropSpill { spill: spool.spill });
         }
     }
-    /// Ends a request after the agent's verdict: bytes on disk that it did not keep are dropped.
+    /// Ends a request after the agent's verdict: bytes on disk that the agent did not keep are dropped.
     pub fn decided(&mut self, request: RequestId, out: &mut Vec<Do>) {
         out.extend(self.undecided.remove(&request).map(|spill| Do::DropSpill { spill }));
     }

@@ -1,5 +1,5 @@
-//! The stack: a work list joins agent, edge, store and layers. An output of one machine becomes work for another or
-//! an output of the stack; nothing calls anything by recursion.
+//! The stack: a work list joins agent, edge, store and layers. An output of one of them becomes work for another or an
+//! output of the stack; nothing calls anything by recursion.
 
 mod inspect;
 mod links;
@@ -116,12 +116,12 @@ impl Stack {
     pub fn set_control(&mut self, control: Box<dyn farlink_congestion::Control>) {
         self.agent.set_control(control);
     }
-    /// Sets the source of knowledge that no real node has, for policies registered for it; simulations only.
+    /// Sets the oracle: knowledge that no real node has, for policies that ask for it; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_bpa::Oracle + Send>) {
         self.agent.set_oracle(oracle);
     }
 
-    /// Latest time for the next [`Input::Wake`].
+    /// Latest time for the next [`Input::Wake`]; `None` if nothing is scheduled.
     pub fn next_timeout(&self) -> Option<Instant> {
         let first = Instant::earliest([self.agent_at(), self.store.next_timeout()]);
         self.layers.iter().fold(first, |first, layer| Instant::earliest([first, layer.next_timeout()]))

@@ -18,7 +18,7 @@ pub(crate) fn carry(codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundl
     v7::Carried { number, due, bundle }.encode(codes.bundle)
 }
 
-/// A signal about transmissions.
+/// Payload of a signal with this answer for the transmissions numbered by `runs`.
 pub(crate) fn signal(codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload {
     let reason = REASONS.iter().find(|(known, _)| *known == answer).map(|(_, (_, reason))| u64::from(*reason));
     let disposition = match answer {

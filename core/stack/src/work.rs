@@ -26,7 +26,7 @@ pub(crate) enum Work {
         link: LinkId,
         rope: Payload,
         known: bool,
-        /// Digest of its payload if it was computed on arrival, else 0.
+        /// Digest of the payload if it was computed on arrival, else 0.
         digest: u64,
     },
     /// A whole bundle with parts on disk is faulty.

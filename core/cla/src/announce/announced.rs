@@ -15,25 +15,25 @@ pub(super) type AnnouncerKey = (IpAddr, EndpointId);
 /// A node that announces itself.
 #[derive(Clone, Debug)]
 pub struct AnnouncedNode {
-    /// Address and port of its convergence layer.
+    /// Address and port of the node's convergence layer.
     pub address: SocketAddr,
-    /// Index of its layer in [`super::Config::reach`].
+    /// Index of the node's layer in [`super::Config::reach`].
     pub layer: usize,
-    /// Time of its first beacon.
+    /// Time of the node's first beacon.
     pub first: Instant,
-    /// Time of its latest beacon.
+    /// Time of the node's latest beacon.
     pub last: Instant,
     /// Announced beacon period; this node's own interval if the latest beacon has none.
     pub period: Duration,
-    /// Sequence number of its latest beacon, if the format has one.
+    /// Sequence number of the latest beacon, if the format has one.
     pub sequence: Option<u32>,
-    /// Beacons received from it.
+    /// Number of beacons received from the node.
     pub beacons: u64,
-    /// State of the link to it.
+    /// State of the link to the node.
     pub stands: NodeState,
-    /// Attempts to connect to it that failed since its entry was made.
+    /// Number of failed attempts to connect to the node since its entry was made.
     pub failed: u32,
-    /// Whether its latest beacon announced that it leaves.
+    /// Whether the latest beacon announced that the node leaves.
     pub leaves: bool,
 }
 
@@ -42,10 +42,10 @@ pub struct AnnouncedNode {
 pub enum NodeState {
     /// No link; the node waits for an attempt to connect.
     Waiting {
-        /// Earliest time of the attempt; the backoff of the address may end later.
+        /// Earliest time of the attempt; a later end of the address's backoff delays it further.
         until: Instant,
     },
-    /// A link was made for it.
+    /// A link to the node was made.
     Linked {
         /// Number of that link.
         id: DiscoveredId,
@@ -67,7 +67,7 @@ impl AnnouncedNode {
         let periods = if answers { SILENCE_ANSWERING } else { SILENCE };
         self.last + self.period.clamp(Duration::from_secs(1), PERIOD_MAX) * periods
     }
-    /// Number of its link, if it has one.
+    /// Number of the node's link, if it has one.
     pub fn link_id(&self) -> Option<DiscoveredId> {
         match self.stands {
             NodeState::Linked { id, .. } => Some(id),
@@ -89,7 +89,7 @@ impl AnnouncedNodes {
     pub fn new(seed: u64) -> AnnouncedNodes {
         AnnouncedNodes { all: BTreeMap::new(), linked: 0, rng: Rng::stream(seed, 1) }
     }
-    /// Entry of one node. Only [`AnnouncedNodes::stand`] may change its link state, because it counts the links.
+    /// Entry of one node. Change its link state only by [`AnnouncedNodes::stand`], which counts the links.
     pub fn get_mut(&mut self, key: &AnnouncerKey) -> Option<&mut AnnouncedNode> {
         self.all.get_mut(key)
     }
@@ -117,8 +117,8 @@ impl AnnouncedNodes {
             self.linked -= usize::from(heard.link_id().is_some());
         }
     }
-    /// Inserts a node without a link. At the limit per address, a random node without a link at that address is
-    /// evicted; at the limit in total, one anywhere. Returns false if all nodes at a full address have links.
+    /// Inserts a node without a link. At the limit per address, evicts a random node without a link there; at the total
+    /// limit, one at any address. Returns false if the address is full and all its nodes have links.
     pub fn insert(&mut self, key: AnnouncerKey, heard: AnnouncedNode) -> bool {
         let first = (key.0, EndpointId::Null);
         let of_host = || self.all.range(&first..).take_while(|(other, _)| other.0 == key.0);

@@ -64,7 +64,7 @@ impl Announcer {
             config,
         }
     }
-    /// Its configuration.
+    /// Configuration of the announcer.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -32,7 +32,7 @@ pub const SILENCE: u32 = 3;
 pub const SILENCE_ANSWERING: u32 = 12;
 /// Longest time of one attempt to connect.
 pub const ATTEMPT: Duration = Duration::from_secs(10);
-/// Most attempts started within any span of [`ATTEMPT`], whatever their outcome.
+/// Most attempts started within any interval of [`ATTEMPT`], whatever their outcome.
 pub const ATTEMPTS_MAX: usize = 8;
 /// Backoff of an address after its first failure; doubles with each further failure.
 pub const AGAIN_MIN: Duration = Duration::from_secs(10);
@@ -111,8 +111,8 @@ pub enum Output {
 
 /// Queries to the node, answered by the driver.
 pub trait Around {
-    /// Whether a node can be reached without a new link: a configured link leads to it, a session with better proof of
-    /// identity has its node ID, or a session to that address is up.
+    /// Whether a node can be reached without a new link: a configured link leads to it or to the address, a reachable
+    /// neighbour has proven the node ID, or a session with this node ID from this address is open.
     fn is_known(&self, node: &EndpointId, layer: usize, address: SocketAddr) -> bool;
     /// State of the link made for a discovered neighbour.
     fn state(&self, id: DiscoveredId) -> LinkNow;

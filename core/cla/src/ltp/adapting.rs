@@ -5,9 +5,10 @@ use super::span::LtpSpan;
 use alloc::boxed::Box;
 use farlink_base::{DataRate, Duration, Instant};
 
-/// Shortest measured margin for answers beyond the round trip, unless the configured margin is shorter.
+/// Minimum of the measured margin, the time allowed for an answer beyond the propagation delay; a shorter configured
+/// margin lowers it.
 const MARGIN_LEAST: Duration = Duration::from_millis(50);
-/// Most times that timers double while no answer arrives in time.
+/// Maximum number of doublings of the timers while no answer arrives in time.
 const PATIENCE_MAX: u8 = 4;
 /// Highest level of caution: each level means a lower rate and fewer sessions for a peer that cancels sessions.
 const CAUTION_MAX: u8 = 7;
@@ -15,7 +16,7 @@ const CAUTION_MAX: u8 = 7;
 const SESSIONS_LEAST: u32 = 8;
 /// Number of completed sessions after which the caution falls by one level.
 const TRUST: u8 = 32;
-/// Most answers per round trip that are weighted in proportion to their number.
+/// Maximum number of answers per round trip in the weighting of [`LtpSpan::answered`].
 const SHARES: u64 = 256;
 /// Longest wait for further reports before gaps are retransmitted.
 const GATHER: Duration = Duration::from_millis(20);
@@ -34,7 +35,7 @@ impl LtpSpan {
             None => Some(self.traffic.pace.get_or_insert_with(|| Box::new(PaceControl::new()))),
         }
     }
-    /// Bytes of a block after which a checkpoint asks for a report; 0: only at its end.
+    /// Bytes of a block after which a checkpoint asks for a report; 0: only at the block's end.
     pub(super) fn checkpoint_every(&mut self) -> u64 {
         let (every, careful) = (self.rules.checkpoint_every, self.traffic.caution > 0);
         let paced = self.pace().map_or(0, |pace| pace.checkpoint_every());
@@ -44,7 +45,7 @@ impl LtpSpan {
             (_, false) => every,
         }
     }
-    /// Number of times that each checkpoint and report is sent at once.
+    /// Number of copies in which each checkpoint and report is sent.
     pub(super) fn copies(&self) -> u32 {
         if self.traffic.caution > 0 { 1 } else { u32::from(self.rules.copies).clamp(1, 8) }
     }
@@ -58,7 +59,8 @@ impl LtpSpan {
     fn mean(&self) -> Duration {
         self.traffic.answer.map_or(Duration::ZERO, |(mean, _)| Duration::from_nanos(mean))
     }
-    /// Time allowed for an answer beyond the propagation delay: the configured margin, then what measurements give.
+    /// Time allowed for an answer beyond the propagation delay: the configured margin until an answer was measured,
+    /// then mean plus four deviations.
     pub(super) fn margin(&self) -> Duration {
         let (traffic, given) = (&*self.traffic, self.rules.margin);
         // Missing answers on a lossy link are explained by loss, not by a slow peer.
@@ -78,8 +80,8 @@ impl LtpSpan {
         margin * (1 + u32::from(traffic.caution))
     }
     /// Updates the answer time by an answer to a segment that was sent once, at `left` (RFC 6298, applied to the time
-    /// beyond the propagation delay). If a round trip has several answers, each counts in proportion (RFC 7323 appendix
-    /// G), but a late one counts in full.
+    /// beyond the propagation delay). Several answers per round trip are weighted in proportion (RFC 7323 appendix G).
+    /// Late answers, and all answers over lossy or long links, count in full.
     pub(super) fn answered(&mut self, now: Instant, left: Instant) {
         let way = self.state.delay_out + self.state.delay_in;
         let beyond = (now - left).saturating_sub(way);
@@ -105,9 +107,10 @@ impl LtpSpan {
             }
         });
     }
-    /// Handles a report on a checkpoint first sent at `left`. Only if it was sent `once` does the report measure the
-    /// answer time: otherwise it may answer any of the transmissions (Karn's algorithm). While only reports of the
-    /// second kind arrive, each doubles the number of checkpoints that may be repeated per answer time.
+    /// Handles a report on a checkpoint first sent at `left`. Only a checkpoint sent `once` measures the answer time:
+    /// otherwise the report may answer any of the transmissions (Karn's algorithm). Each report on a repeated
+    /// checkpoint doubles the number of checkpoints that may be repeated per answer time; a report on another resets it
+    /// to 1.
     pub(super) fn reported_on(&mut self, now: Instant, left: Instant, once: bool) {
         if once {
             self.answered(now, left);
@@ -116,7 +119,8 @@ impl LtpSpan {
         traffic.news_of = traffic.news_of.max(left);
         traffic.asks_max = if once { 1 } else { traffic.asks_max.saturating_mul(2) };
     }
-    /// Whether silence indicates a slow peer rather than loss, on a propagation delay short enough to wait and see.
+    /// Whether a missing answer suggests a slow peer rather than loss, and the propagation delay is short enough to
+    /// wait.
     fn asks_once(&self) -> bool {
         !self.is_lossy() && (self.state.delay_out + self.state.delay_in) * 2 <= self.rules.margin
     }
@@ -155,8 +159,9 @@ impl LtpSpan {
             pace.slow();
         }
     }
-    /// Handles a session given up at its retransmission limit. A peer that answered others meanwhile is overloaded; a
-    /// silent one may be absent, and is not treated as overloaded. Sessions that end at about the same time count once.
+    /// Handles a session given up at its retransmission limit. A peer that answered other sessions meanwhile is
+    /// overloaded; a silent one may be absent, and is not treated as overloaded. Sessions that end at about the same
+    /// time count once.
     pub(super) fn overtaxed(&mut self, now: Instant) {
         let traffic = &*self.traffic;
         let in_time = self.state.delay_out + self.state.delay_in + self.margin();
@@ -166,8 +171,8 @@ impl LtpSpan {
             self.gave_up();
         }
     }
-    /// Most open sessions: a quarter for each level of caution, because some peers, ION among them, ignore new sessions
-    /// once their configured number is open.
+    /// Maximum number of open sessions, divided by four for each level of caution: some peers, ION among them, ignore
+    /// new sessions once their configured number is open.
     pub(super) fn sessions_max(&self) -> u32 {
         // Two bits less are a quarter.
         (self.rules.sessions >> (2 * u32::from(self.traffic.caution))).max(self.rules.sessions.min(SESSIONS_LEAST))
@@ -182,7 +187,8 @@ impl LtpSpan {
             (self.traffic.caution, self.traffic.trust) = (self.traffic.caution - 1, 0);
         }
     }
-    /// Passes a report on a marked checkpoint to congestion control: of the `covered` bytes, `lost` did not arrive.
+    /// Passes the report on the checkpoint of `mark` to congestion control: of the `covered` bytes, `lost` did not
+    /// arrive.
     pub(super) fn on_checkpoint_report(&mut self, now: Instant, mark: &Mark, covered: u64, lost: u64) {
         if let Some(pace) = self.pace() {
             pace.report(now, mark, covered, lost);

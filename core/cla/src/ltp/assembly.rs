@@ -64,7 +64,7 @@ impl Assembly {
         }
         if data.len() < SHORT { self.run.gather(data) } else { self.run.append(data) }
     }
-    /// Moves the growing run to the other ones.
+    /// Moves the growing run to `runs`.
     fn rest(&mut self) {
         let run = core::mem::take(&mut self.run);
         if !run.is_empty() {
@@ -115,7 +115,7 @@ impl Assembly {
     }
 }
 
-/// Joins a rope of several chunks, so that it keeps no receive buffer and readers pass a single chunk.
+/// Copies a rope of several chunks into a single one, which keeps no receive buffer alive.
 fn contiguous(rope: Payload) -> Payload {
     if rope.chunks().len() <= 1 { rope } else { rope.own() }
 }

@@ -188,9 +188,8 @@ impl Seal {
 }
 
 impl Ltp {
-    /// Checks that a segment is authentic, before it has any effect. Segments of links without authentication are not
-    /// checked. `head` is the beginning of the segment of `total` bytes; where authentication is required, it must be
-    /// all of it.
+    /// Checks that a segment is authentic, before it has any effect; segments of links without authentication pass.
+    /// `head` is the beginning of the segment; where authentication is required, it must have all `total` bytes.
     ///
     /// # Errors
     ///
@@ -243,7 +242,7 @@ fn covered(mac: &mut Hmac<Sha1>, segment: &[u8], trailer_at: usize, trailer: &Ex
     mac.update(segment.get(trailer_at + trailer.len()..).unwrap_or_default());
 }
 
-/// Adds block data, which may be in several chunks or a fill.
+/// Adds block data; chunks that are not bytes in memory are first written out.
 fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
     let mut at = 0;
     for chunk in data.chunks() {

@@ -88,8 +88,8 @@ impl BlockBundles {
         }
         self.all.iter().any(|bundle| bundle.wanted)
     }
-    /// The bundles that are still wanted, with their bytes. Those begun are cut out of the block by `split`, which
-    /// finds the length of the first one; `None` if that fails.
+    /// Bundles still wanted, with their bytes. Those begun are cut out of `block`: `split` returns the length of the
+    /// bundle at the beginning of its argument. `None` if the block cannot be split.
     pub(super) fn apart(
         &self,
         mut block: Payload,

@@ -1,6 +1,6 @@
 //! Cookies (RFC 5327 2.2): bytes that are in all segments of a session once either end has added them. Cookies of peers
-//! are echoed. This engine asks for its own from peers whose address may be forged, so that they prove that they
-//! receive there. It keeps no state for that, because it computes the cookie again from address, session and time.
+//! are echoed. This engine requests a cookie of its own from peers whose address may be forged: showing it proves that
+//! they receive at that address. No state is kept, because the cookie is computed again from address, session and time.
 
 use super::engine::Ltp;
 use super::extension::{self, Extensions, tag};
@@ -28,11 +28,12 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// When to request cookies from peers that may have forged their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AskCookies {
-    /// Request them while such peers hold at least half of the sessions available to them.
+    /// Cookies are requested while peers that may have forged their addresses hold at least half of their share of the
+    /// sessions.
     Pressed,
-    /// Request them always.
+    /// Cookies are always requested.
     Always,
-    /// Request them never.
+    /// Cookies are never requested.
     Never,
 }
 impl AskCookies {
@@ -134,7 +135,7 @@ impl Ltp {
         self.had_cookies |= cookies.is_some();
         good
     }
-    /// Whether guests must now show a cookie to begin a session.
+    /// Whether peers whose address may be forged must now show a cookie to begin a session.
     pub(super) fn asks_cookies(&self) -> bool {
         match self.config.cookies {
             AskCookies::Never => false,

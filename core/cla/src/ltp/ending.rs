@@ -7,11 +7,11 @@ use super::segment::reason;
 pub(super) enum SessionEnd {
     /// Everything arrived; or, of a green block, everything was sent.
     Complete,
-    /// This engine cancelled it, with this reason (RFC 5326 3.2.4).
+    /// This engine cancelled the session, for this reason (RFC 5326 3.2.4).
     Here(u8),
-    /// The peer cancelled it, with this reason.
+    /// The peer cancelled the session, for this reason.
     Peer(u8),
-    /// Dropped without a cancel segment, because it was idle or had not begun.
+    /// The session was dropped without a cancel segment, because it was idle or had not begun.
     Silent,
 }
 impl SessionEnd {

@@ -136,7 +136,7 @@ pub struct Ltp {
     pub(super) dynamic_number: u32,
     pub(super) sessions: Lazy<Sessions>,
     pub(super) agenda: TimerQueue<usize>,
-    /// Number of spans that have numbered sessions; makes each start at another number.
+    /// Number of spans that have numbered a session; varies the random first number of each.
     pub(super) numbered: u64,
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,

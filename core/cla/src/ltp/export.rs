@@ -21,9 +21,9 @@ const REPORTS_REMEMBERED: usize = 256;
 const SERIALS_NEAR: u64 = 64;
 /// Distance below the lowest known serial number within which a report still counts as overtaken by others.
 const OVERTAKEN: u64 = 16;
-/// Most reports on a session; beyond them it is given up, as flooded or without progress.
+/// Most reports on a session; after more, it is given up as flooded or without progress.
 const REPORTS_MAX: u32 = 20_000;
-/// Most retransmissions of each byte, on average; beyond them the session is given up.
+/// Most retransmissions of each byte, on average; after more, the session is given up.
 const RESENDS_MAX: u64 = 256;
 
 /// A checkpoint not answered yet.
@@ -33,7 +33,7 @@ struct Checkpoint {
     attempts: u32,
     /// Number of timeouts that did not lead to a retransmission.
     waited: u32,
-    /// State at the first transmission of the checkpoint, and time of the latest one.
+    /// State at the first transmission of the checkpoint, and time of its latest transmission.
     mark: Option<Mark>,
     left: Instant,
 }
@@ -51,7 +51,7 @@ enum ResendJob {
 #[derive(Debug)]
 pub(super) struct CutSegment {
     pub(super) data: Data,
-    /// Whether it repeats a segment unchanged: after a timeout, or as a copy.
+    /// Whether the segment repeats an earlier one unchanged: after a timeout, or as a copy.
     pub(super) resend: bool,
 }
 
@@ -103,8 +103,8 @@ pub(super) struct Export {
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
     jobs: VecDeque<ResendJob>,
-    /// Gaps in recent reports that are not queued yet. Of these reports, the lower bound and serial number of the one
-    /// whose scope begins first.
+    /// Gaps in recent reports that are not queued yet; then the lower bound and serial number of the one of these
+    /// reports whose scope begins first.
     gathered: RangeSet,
     gathered_by: (u64, u64),
     resent: u64,
@@ -242,7 +242,7 @@ impl Export {
     pub(super) fn left_at(&self, checkpoint: u64) -> Option<Instant> {
         self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
-    /// Number of bytes that a report on a checkpoint with this mark is the first to cover; they count as covered then.
+    /// Number of bytes that no report before the one on this checkpoint covered; marks them as covered.
     pub(super) fn newly_covered(&mut self, mark: &Mark) -> u64 {
         let fresh = mark.sent.saturating_sub(self.reported);
         self.reported += fresh;
@@ -322,7 +322,8 @@ impl Export {
         self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
         Some(CutSegment { data, resend: false })
     }
-    /// Whether the bytes of the next segment are in memory, or there is no next segment. `again`: of a retransmission.
+    /// Whether the bytes of the next segment (`again`: of the next retransmission) are in memory; true if there is
+    /// none.
     pub(super) fn is_at_hand(&self, again: bool) -> bool {
         if self.source.send().is_none() {
             return true;
@@ -413,7 +414,7 @@ impl Export {
         }
         Some(again)
     }
-    /// Counts the timeout of a checkpoint that is not repeated, because another one was. `None` if it was answered,
+    /// Counts a timeout of a checkpoint that is not repeated, because another one is. `None` if it was answered,
     /// otherwise whether `limit` allows a further timeout.
     pub(super) fn checkpoint_waits(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial)?;

@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 use farlink_base::layer::Ticket;
 use farlink_base::{Instant, Payload, Refusal, TimerKey};
 
-/// Most unacknowledged reports; beyond them, checkpoints are answered only when they are repeated.
+/// Most unacknowledged reports; with that many, checkpoints are answered only when they are repeated.
 pub(super) const REPORTS_OPEN_MAX: usize = 256;
 /// Most answered checkpoints, and most issued reports, that are remembered per session.
 const REMEMBERED: usize = 1024;
@@ -57,9 +57,9 @@ pub(super) struct OpenReport {
     pub(super) upper: u64,
     pub(super) bytes: Bytes,
     pub(super) attempts: u32,
-    /// Time of its first transmission; `None` before.
+    /// Time of the report's first transmission; `None` before.
     pub(super) left: Option<Instant>,
-    /// Whether it waits in the span's queue.
+    /// Whether the report waits in the span's queue.
     pub(super) queued: bool,
 }
 
@@ -83,7 +83,7 @@ struct Green {
 pub(super) struct Import {
     pub(super) span: usize,
     pub(super) from: SocketAddr,
-    /// Whether the session counts as a guest's.
+    /// Whether the session counts against the limits of guests (module `guests`).
     pub(super) guest: bool,
     pub(super) active_at: Instant,
     pub(super) idle: TimerKey,
@@ -102,11 +102,12 @@ pub(super) struct Import {
     red_end: Option<u64>,
     green: Option<Box<Green>>,
     open: Vec<OpenReport>,
-    /// Serial number and lower bound of the issued reports; a secondary report begins at that of the report it follows.
+    /// Serial number and lower bound of issued reports; a secondary report starts at the lower bound of the report that
+    /// its checkpoint answers.
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
     withheld: Vec<ReportRequest>,
-    /// Next position, and request, of a report that was too long for one answer.
+    /// A report that was too long for one answer: position at which it continues, and the request.
     owed: Option<(u64, ReportRequest)>,
     first_serial: u64,
     next_serial: u64,
@@ -159,7 +160,7 @@ impl Import {
         }
     }
     /// Records that a report was issued before the session existed, to request a cookie; the sender's checkpoints may
-    /// name it.
+    /// name that report.
     pub(super) fn reported_before(&mut self) {
         self.next_serial = self.first_serial + 1;
     }
@@ -188,7 +189,7 @@ impl Import {
     pub(super) fn knows_report(&self, serial: u64) -> bool {
         serial == 0 || (self.first_serial..self.next_serial).contains(&serial)
     }
-    /// Whether red data was received. Such a session is cancelled, others are dropped silently.
+    /// Whether red data was received. An idle session with red data is cancelled, one without is dropped silently.
     pub(super) fn has_red(&self) -> bool {
         !self.red.received().is_empty()
     }
@@ -236,8 +237,8 @@ impl Import {
         Ok(!green.delivered && green.assembly.insert(data.offset, bytes) > 0)
     }
 
-    /// Takes the rest of the red part once that is complete; from then on reports are withheld. `None` if it is not,
-    /// was taken before, or is held.
+    /// Takes the rest of the red part once all of it is received; from then on reports are withheld. `None` if the red
+    /// part is incomplete, was taken before, or is held.
     // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
         let welcome = self.stage == RedStage::Receiving && !self.held;
@@ -300,7 +301,7 @@ impl Import {
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
-    /// Whether the request shows loss, or follows a report that did.
+    /// Whether the request shows loss, or answers a report, which then showed loss.
     pub(super) fn saw_loss(&self, asked: ReportRequest) -> bool {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }
@@ -433,7 +434,7 @@ impl Import {
     pub(super) fn open_report(&mut self, serial: u64) -> Option<&mut OpenReport> {
         self.open.iter_mut().find(|report| report.serial == serial)
     }
-    /// An open report, if there is one of this serial number, and the cookies of the session.
+    /// The open report with this serial number, if there is one, and the session's cookies.
     pub(super) fn report_with_cookies(&mut self, serial: u64) -> (Option<&mut OpenReport>, Option<&Cookies>) {
         (self.open.iter_mut().find(|report| report.serial == serial), self.cookies.as_deref())
     }

@@ -77,9 +77,10 @@ pub struct Config {
     /// Most bytes of blocks being received, over all spans. Data beyond is dropped without a claim, so the peer sends
     /// it again later. Of the red part of a long block, only bytes not offered yet count.
     pub memory_bytes: u64,
-    /// Most bytes of blocks in export sessions, over all spans; of a bundle given in parts, the bytes in memory. Beyond
-    /// it links take no further bundles. The last quarter is reserved for spans without a session, so that peers that
-    /// never answer do not block others. Bundles handed over at once, or a single longer block, may exceed it.
+    /// Most bytes of blocks in export sessions, over all spans; a bundle given in parts counts only its bytes in
+    /// memory. At the limit, links take no further bundles. The last quarter is reserved for spans without a session,
+    /// so that peers that never answer do not block others. Bundles handed over at once, or a single longer block, may
+    /// exceed the limit.
     pub in_flight_bytes: u64,
     /// Longest block accepted, bytes.
     pub block_bytes: u64,
@@ -146,8 +147,8 @@ pub struct SpanConfig {
     pub report_every: u64,
     /// Time without a segment after which an import session is dropped.
     pub idle: Duration,
-    /// Time without a segment after which an import session is dropped that has no red part, or lacks only green data;
-    /// missing green data is not sent again.
+    /// Time without a segment after which an import session without a red part, or lacking only green data, is dropped.
+    /// Missing green data is not sent again.
     pub idle_green: Duration,
     /// Offset from which blocks are green: data from there on is sent once and not repaired; 0: no green data.
     pub green_from: u64,

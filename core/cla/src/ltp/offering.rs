@@ -1,6 +1,6 @@
-//! Splits a received red part into bundles and offers them; the bundles of a long block already while it arrives. Of a
-//! bundle offered in part only the first bytes are kept. A fill of the same length replaces the others, so that the end
-//! of the bundle can still be found.
+//! Splits a received red part into bundles and offers them, in a long block while it still arrives. A bundle offered in
+//! part keeps only its first bytes. A fill (a chunk that takes no memory) of the same length replaces the others, so
+//! that the end of the bundle can still be found.
 
 use super::Split;
 use super::segment::SERVICE_BUNDLE;
@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use farlink_base::layer::Ticket;
 use farlink_base::{Bytes, BytesMut, Payload};
 
-/// Most first bytes kept of a bundle offered in parts; more than the blocks before its payload have.
+/// Number of first bytes kept of a bundle offered in parts; more than the blocks before its payload have.
 const HEAD_BYTES: u64 = 64 << 10;
 /// Number of last bytes held back while the end is unknown; more than the blocks after a payload have.
 const BACK_BYTES: u64 = 256;

@@ -6,8 +6,8 @@ use farlink_base::{DataRate, Duration, Instant};
 
 /// Window before the first report, and smallest part of any window, bytes: some receive buffers hold no more.
 const WINDOW_LEAST: u64 = 64 << 10;
-/// Most bytes, and most time, of queueing in the window besides two round trips. Without loss, only growing answer
-/// times reveal a queue, and other traffic of the peer waits behind it.
+/// Limits of the queue that the window allows beyond two round trips, as bytes and as time. Without loss, only growing
+/// answer times reveal a queue, and other traffic of the peer waits behind it.
 const QUEUE_BYTES: u64 = 8 << 20;
 const QUEUE_TIME: Duration = Duration::from_millis(20);
 /// Time over which the first window is spread.
@@ -16,7 +16,7 @@ const START: Duration = Duration::from_millis(10);
 const RATE: core::ops::RangeInclusive<u64> = 32_000..=100_000_000_000;
 /// Number of rounds whose fastest counts, and the period of the probes in rounds.
 const ROUNDS: usize = 8;
-/// Number of rounds without growth by a quarter that end the start.
+/// Number of rounds in a row without growth by a quarter after which the start phase ends.
 const FLAT: u8 = 3;
 /// Fewest reported bytes in a round for its loss to be significant.
 const ENOUGH: u64 = 40_000;
@@ -26,7 +26,7 @@ const WHOLE: u64 = 1 << 16;
 /// State at the transmission of a checkpoint, to be compared with the report on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// Time at which it left the transmitter.
+    /// Time at which the checkpoint left the transmitter.
     pub(super) left: Instant,
     /// Red bytes that the session had sent up to and including the checkpoint, retransmissions counted.
     pub(super) sent: u64,
@@ -60,7 +60,7 @@ pub(super) struct PaceControl {
     delivered: u64,
     /// Time of the last arrival, or, on an idle link, when the data in flight began to leave.
     since: Instant,
-    /// Number of arrived bytes at which the round began. The round ends with the report on a checkpoint sent after that.
+    /// Number of arrived bytes at which the round began. A report on a checkpoint sent since then ends the round.
     round_from: u64,
     covered: u64,
     lost: u64,
@@ -73,7 +73,7 @@ pub(super) struct PaceControl {
     alone: bool,
     /// Bytes in flight above which no block begins.
     window: u64,
-    /// Highest arrival rate so far during the start; 0 after it.
+    /// Highest arrival rate so far during the start; 0 after the start.
     reached: u64,
     flat: u8,
     /// Whether the rate or the window limited the sender in this round.
@@ -128,7 +128,7 @@ impl PaceControl {
         };
         DataRate(bytes.clamp(*RATE.start(), *RATE.end()) * 8)
     }
-    /// Recomputes the window: data of two round trips, in which the part for queues is bounded.
+    /// Recomputes the window: the data of two round trips, in which time spent in queues counts up to a bound.
     fn widen(&mut self) {
         let fastest = u128::from(self.fastest());
         let in_time = |time: Duration| u64::try_from(fastest * time.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX / 4);

@@ -1,4 +1,4 @@
-//! Parameters of LTP, from which node files, scenarios, references and forms are made.
+//! Parameters of LTP for node files, scenarios, references and forms.
 
 use super::{AskCookies, Authentication, Config, SpanConfig};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};

@@ -19,7 +19,8 @@ use farlink_base::{Duration, Instant, LinkId, NodeId, Sink};
 const DYNAMIC_MAX: usize = 1024;
 /// Most source addresses remembered, by which segments are attributed to spans.
 const ADDRESSES_MAX: usize = 4096;
-/// Time after a link's removal during which its engine gets no dynamic link; two light round trips are added.
+/// Time after a link's removal during which its engine gets no dynamic link; twice the link's round-trip delay is
+/// added.
 const PARTED: Duration = Duration::from_secs(60);
 /// Most cancel segments sent, once each, when a link is removed. Further sessions end by the peer's timers, unless a
 /// new link to the same engine cancels them.

@@ -21,10 +21,10 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output, Ticket};
 use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
-/// Most bytes copied to parse the header of a datagram that is not contiguous in memory; a data segment's header has at
-/// most 72 bytes besides extensions.
+/// Most bytes copied to parse the header of a datagram that is in several pieces of memory; the header of a data
+/// segment has at most 72 bytes besides extensions.
 const HEAD_BYTES: u64 = 512;
-/// Number of contiguous bytes of an incomplete red part from which on they are offered.
+/// Number of contiguous bytes from which on an incomplete red part is offered.
 const PART_BYTES: u64 = 1 << 20;
 /// Most unacknowledged reports to a peer whose address may be forged.
 const UNPROVEN_REPORTS: usize = 2;
@@ -233,7 +233,7 @@ impl Ltp {
             self.close_if_done(id, out);
         }
     }
-    /// Opens a session for its first segment; returns false if it is not accepted, which may be answered.
+    /// Opens a session for its first segment. Returns false if it is not accepted; the peer then may get an answer.
     fn open_import(&mut self, now: Instant, first: &FirstSegment<'_>, out: &mut impl Sink<Output>) -> bool {
         let FirstSegment { from, id, data, ref header, total } = *first;
         // Late data must not open a session again that is being cancelled.

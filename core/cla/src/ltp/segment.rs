@@ -143,11 +143,11 @@ pub enum SegmentContent<'a> {
     Report {
         /// Report serial number, not 0.
         serial: u64,
-        /// Serial number of the checkpoint that it answers; 0 if it is asynchronous.
+        /// Serial number of the checkpoint that the report answers; 0 if it is asynchronous.
         checkpoint: u64,
-        /// Lower bound of its scope.
+        /// Lower bound of the report's scope.
         lower: u64,
-        /// Upper bound of its scope, greater than `lower`.
+        /// Upper bound of the report's scope, greater than `lower`.
         upper: u64,
         /// Data received within the scope.
         claims: Claims<'a>,
@@ -166,7 +166,7 @@ pub enum SegmentContent<'a> {
     },
     /// Acknowledgment of a cancellation.
     CancelAck {
-        /// Whether it answers a cancellation by the block's sender.
+        /// Whether the block's sender had cancelled; otherwise its receiver had.
         by_sender: bool,
     },
 }
@@ -176,7 +176,7 @@ pub enum SegmentContent<'a> {
 pub struct View<'a> {
     /// Segment type number.
     pub kind: u8,
-    /// Session it belongs to.
+    /// Session that the segment belongs to.
     pub session: SessionId,
     /// Content by type.
     pub content: SegmentContent<'a>,
@@ -365,7 +365,7 @@ fn parse_report<'a>(r: &mut SegmentReader<'a>) -> Result<SegmentContent<'a>, Mal
 /// A segment in an owned, valid form, without extensions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Session it belongs to.
+    /// Session that the segment belongs to.
     pub session: SessionId,
     /// Content by type.
     pub body: SegmentBody,
@@ -380,11 +380,11 @@ pub enum SegmentBody {
     Report {
         /// Report serial number.
         serial: u64,
-        /// Serial number of the checkpoint that it answers; 0 if it is asynchronous.
+        /// Serial number of the checkpoint that the report answers; 0 if it is asynchronous.
         checkpoint: u64,
-        /// Lower bound of its scope.
+        /// Lower bound of the report's scope.
         lower: u64,
-        /// Upper bound of its scope.
+        /// Upper bound of the report's scope.
         upper: u64,
         /// Data received within the scope.
         claims: Vec<(u64, u64)>,
@@ -403,7 +403,7 @@ pub enum SegmentBody {
     },
     /// Acknowledgment of a cancellation.
     CancelAck {
-        /// Whether it answers a cancellation by the block's sender.
+        /// Whether the block's sender had cancelled; otherwise its receiver had.
         by_sender: bool,
     },
 }

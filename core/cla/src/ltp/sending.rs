@@ -433,7 +433,7 @@ impl Ltp {
         export.ask_again();
         self.queue_resends(number);
     }
-    /// Gives up an export session at its limit. If the peer answers others, it counts as overloaded.
+    /// Gives up an export session at its limit. If the peer answers other sessions, it counts as overloaded.
     // 5326-6.7-1
     fn give_up(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         if let Some(export) = self.sessions.exports.get(&number) {

@@ -35,7 +35,7 @@ struct Streamed {
     again_start: u64,
     /// Start of the range to retransmit, and start of the pending request for it.
     asked_again: Option<(u64, u64)>,
-    /// First bytes as they were sent, with their age; if requested again, they would lack it.
+    /// First bytes as they were sent, with the updated age, which the stored bundle lacks.
     stamped: Payload,
 }
 

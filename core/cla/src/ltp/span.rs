@@ -16,11 +16,11 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output};
 use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Sink, TimerKey};
 
-/// Longest burst at a known rate, and longest lateness of the driver that is made up for.
+/// Longest burst at a known rate, and longest delay of the driver after which sending still catches up.
 const BURST: Duration = Duration::from_millis(2);
 /// Most new data queued without a known rate, bytes; more stays with the agent.
 const QUEUE_BYTES: u64 = 4 * BATCH_BYTES;
-/// Most new data queued at a known rate, as the time that it takes to send.
+/// Most new data queued at a known rate, as the time that sending takes.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
 /// A queued segment without block data.
@@ -61,10 +61,10 @@ pub(super) struct Traffic {
     pub(super) held: bool,
     /// Answer time beyond the propagation delay, ns: smoothed value, and its variation.
     pub(super) answer: Option<(u64, u64)>,
-    /// Transmission time of the latest checkpoint that was answered. Start of the answer time in which `asked` counts.
+    /// Transmission time of the latest answered checkpoint, and start of the answer time in which `asked` counts.
     pub(super) news_of: Instant,
     pub(super) asked_at: Instant,
-    /// Number of unanswered checkpoints considered for repetition in that time, and number that may be repeated.
+    /// Number of unanswered checkpoints considered for repetition since `asked_at`, and number that may be repeated.
     pub(super) asked: u32,
     pub(super) asks_max: u32,
     /// Number of times that all timers were doubled because answers were missing, and time of the latest doubling.
@@ -73,7 +73,7 @@ pub(super) struct Traffic {
     /// Time of the latest answer, and time at which a session was last given up although the peer answered others.
     pub(super) answered_at: Instant,
     pub(super) overtaxed_at: Instant,
-    /// Level of caution, and number of sessions completed since it last rose or fell.
+    /// Level of caution, and number of sessions completed since the level last changed.
     pub(super) caution: u8,
     pub(super) trust: u8,
     /// Whether the peer has proved that it receives at its address.
@@ -81,7 +81,7 @@ pub(super) struct Traffic {
     /// Time until which the transmitter is busy with everything sent so far.
     pub(super) busy_until: Instant,
     was_idle: bool,
-    /// Rate that is charged, and time that a full datagram takes at it.
+    /// Rate that is charged, and time that a full datagram takes at this rate.
     charged: DataRate,
     full_cost: Duration,
     /// Fraction of data missing according to reports, smoothed, in units of 1/65536.
@@ -385,8 +385,8 @@ impl LtpSpan {
         // The next datagram may start while less than a burst is queued in the transmitter.
         now + BURST.saturating_sub(traffic.full_cost).max(early)
     }
-    /// Earliest start of the next burst. Without a known rate it is half a burst early, so that a few small segments do
-    /// not wait for each other.
+    /// Earliest start of the next burst. Without a known rate, that is half a burst before the transmitter is idle, so
+    /// that a few small segments do not wait for each other.
     pub(super) fn next_burst(&self) -> Instant {
         Instant(self.traffic.busy_until.0.saturating_sub(self.early().as_nanos() as u64))
     }
@@ -414,8 +414,8 @@ impl LtpSpan {
         let half = self.margin() / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
-    /// Longest silence of an import session. With red data, longer than its sender repeats segments, whatever the
-    /// delay.
+    /// Longest silence of an import session. With red data it exceeds the time for which the sender repeats segments,
+    /// whatever the delay.
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
         let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin * 2;
         match red {
@@ -428,9 +428,9 @@ impl LtpSpan {
         let send = (self.state.transmit && self.has_work()).then(|| self.next_burst().max(now));
         [self.timers.next_deadline(), self.traffic.pending.until, send].into_iter().flatten().min()
     }
-    /// Whether the agent may give another bundle: unsent data is below the mark, or below half of it once it was
-    /// reached, and sessions and window have room. A block that gathers bundles accepts them until it is full, however
-    /// slow the link.
+    /// Whether the agent may give another bundle: unsent data is below a limit, or below half of it while the span is
+    /// not ready, and sessions and window have room. A block that gathers bundles accepts them until it is full,
+    /// however slow the link.
     pub(super) fn wants_more(&self) -> bool {
         let mark = match self.state.rate {
             Some(rate) => rate.volume_in(QUEUE_TIME).max(1),

@@ -99,9 +99,9 @@ impl OneWay {
     fn dynamic_streams(&self) -> usize {
         self.links.values().filter(|link| !link.configured).map(|link| link.by.receiving.len()).sum()
     }
-    /// Stream to drop among those that match: one without bundles in progress, or closed, that has been silent for at
-    /// least `least` or since it was opened. A closed stream with bundles that its peer takes for delivered is the last
-    /// choice. Otherwise the first choice never received a byte; the next has been silent for longest.
+    /// Stream to drop, among those that match. Candidates have no bundle in progress or are closed, and were silent for
+    /// at least `least` or since they were opened. Order: streams without bundles before closed ones that still hold
+    /// some, then streams that never received a byte, then the longest silent.
     fn longest_silent(
         &self,
         now: Instant,

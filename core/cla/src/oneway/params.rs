@@ -1,4 +1,4 @@
-//! Parameters of STCP and MTCP, from which node files, scenarios, references and forms are made.
+//! Parameters of STCP and MTCP for node files, scenarios, references and forms.
 
 use super::{Config, LinkParams};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};

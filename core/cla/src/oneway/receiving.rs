@@ -15,8 +15,8 @@ use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Sink, Stre
 /// Bound on the data of all streams that waits to be offered, and lower limit of the parts that it is divided into.
 const PARTS_BYTES: u64 = 4 << 20;
 const PART_LEAST: u64 = 1 << 10;
-/// Fewest bytes of a bundle offered at once, given the number of streams. Data that was offered already belongs to the
-/// agent and does not count.
+/// Fewest bytes of a bundle offered at once, given the number of streams. Data already offered belongs to the agent and
+/// does not count.
 pub(super) fn least_part(streams: usize) -> u64 {
     (PARTS_BYTES / (streams as u64).max(1)).clamp(PART_LEAST, PART_BYTES)
 }
@@ -57,7 +57,7 @@ pub(super) enum ArrivalState {
 pub(super) struct Whole {
     pub total: u64,
     pub copy: BundleCopy,
-    /// Time of its first offer, and of its first refusal for lack of room (`None`: not refused).
+    /// Time of the bundle's first offer, and of its first refusal for lack of room (`None`: not refused).
     pub offered: Instant,
     pub refused: Option<Instant>,
 }
@@ -104,7 +104,7 @@ pub(super) struct ReceivingStream {
     /// Number and bytes of the complete bundles that were refused once and not accepted since; those offered again
     /// count, too.
     pressing: (usize, u64),
-    /// Time of the first offer of the accepted bundle that was first offered last.
+    /// Latest time of first offer among the accepted bundles; `None` before a verdict.
     pub newest_taken: Option<Instant>,
     /// Whether one more bundle may be read despite the bounds on refused ones, to find out whether the node still lacks
     /// room.
@@ -168,7 +168,7 @@ impl ReceivingStream {
             // A short bundle that has begun is read to its end, so that closing the stream then loses nothing.
             || (self.arrival.is_none() && !self.probing && self.is_pressed(half))
     }
-    /// Whether reading waits for verdicts or for the next instant.
+    /// Whether reading waits for verdicts, or for the next instant because too many bundles began at this one.
     fn is_behind(&self, now: Instant, half: u32) -> bool {
         self.has_begun_all(now)
             || self.undecided.len() > UNDECIDED_MAX >> half

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, Refusal, Sink};
 
-/// Time after its first refusal when a bundle that blocks reading is dropped, provided that a bundle offered later was
-/// accepted: the node has room, but not for this bundle. While nothing is accepted, all refused bundles wait.
+/// Time from its first refusal until a bundle that blocks reading is dropped, if a bundle offered later was accepted:
+/// the node has room, but not for this bundle. While nothing is accepted, all refused bundles wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Upper bound of what both hosts' socket buffers hold: if more of a bundle than this is missing, its end has not been
 /// confirmed to the sender.

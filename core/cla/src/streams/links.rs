@@ -11,7 +11,7 @@ use super::PARK;
 /// Most addresses kept per neighbour.
 const ADDRESSES_MAX: usize = 16;
 
-/// Configuration of a link, as far as all stream layers have it.
+/// Settings of a link that all stream layers have.
 pub(crate) trait StreamLinkParams {
     /// Number of the link.
     fn link(&self) -> LinkId;

@@ -12,8 +12,8 @@ pub(crate) mod waiting;
 
 use farlink_base::Duration;
 
-/// Link outage after which transfers in progress are given up. After a longer one TCP would resume only after about as
-/// much time again, because its retransmission timer has backed off.
+/// Link outage after which transfers in progress are given up. After a longer outage TCP would wait about as long
+/// again, because its retransmission timer has backed off.
 pub const PARK: Duration = Duration::from_secs(5);
 /// Bytes on the medium for 1,000,000 bytes of a stream: each packet of 1500 bytes carries 1448 bytes of data.
 pub(crate) const WIRE_BYTES_PER_MILLION: u64 = 1_036_000;

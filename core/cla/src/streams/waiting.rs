@@ -74,7 +74,7 @@ impl BundleQueue {
     }
 }
 
-/// Progress of the leaving bundle: bytes that the agent has given, and bytes requested from it.
+/// Progress of the leaving bundle: bytes that the agent has given, and bytes requested from the agent.
 #[derive(Debug)]
 pub(crate) struct Filling {
     pub send: SendId,

@@ -1,5 +1,5 @@
-//! Parameters of TCPCLv3, from which node files, scenarios, references and forms are made. Its links have the
-//! parameters of TCPCLv4 links.
+//! Parameters of TCPCLv3 for node files, scenarios, references and forms. Its links have the parameters of TCPCLv4
+//! links.
 
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use crate::tcpcl_v4::{Config, REACTIVE};

@@ -144,8 +144,8 @@ impl TcpclSession {
         }
     }
 
-    /// Ends the session after a fault. Both sides must count transfers alike, because these have no numbers, so nothing
-    /// that follows can be trusted.
+    /// Ends the session after a fault. Transfers have no numbers, so both sides must count them alike; after a fault,
+    /// nothing that follows can be trusted.
     // 7242-6.1-5
     fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<ReadStep> {
         self.terminate(now, term::UNKNOWN);
@@ -198,8 +198,8 @@ impl TcpclSession {
         None
     }
 
-    /// Restricts a verdict to those that can be sent to the peer. If the peer does not support refusals, `None` for
-    /// lack of room, which cannot be expressed, and any other rejection is acknowledged as if accepted.
+    /// Verdict as it can be sent to the peer. To a peer without refusals, lack of room cannot be expressed (`None`),
+    /// and any other rejection is acknowledged as if accepted.
     pub(crate) fn sayable(&self, verdict: Result<(), u8>) -> Option<Result<(), u8>> {
         let silent = self.old.is_some_and(|old| !old.terms.refusals);
         match verdict {

@@ -18,9 +18,9 @@ impl TcpclV4 {
         }
     }
 
-    /// Checks whether an incoming session may serve the link that its node ID claims, without proof of identity. It
-    /// must come from an address of the neighbour, unless that roams or no address is known, and no live session from
-    /// another address may serve the link: a neighbour that moved waits until the old session is dead.
+    /// Checks whether an incoming session may serve the link whose node ID it claims without proof. It must come from
+    /// an address of the neighbour, unless the neighbour roams or has no known address. No live session from another
+    /// address may serve the link: a neighbour that moved waits until the old session is dead.
     pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), Unwelcome> {
         let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link)) else { return Ok(()) };
         if !session.passive {

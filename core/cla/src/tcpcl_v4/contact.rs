@@ -124,8 +124,7 @@ impl TcpclSession {
         begins
     }
     /// Handles a secured stream; `proven`: node IDs of the peer's certificate. Both sides introduce themselves now (RFC
-    /// 9174
-    /// 4.4).
+    /// 9174 4.4).
     // 9174-4.4.3-10
     pub fn on_secured(&mut self, proven: Vec<String>, config: &Config) {
         if self.phase == SessionPhase::Securing && self.tls_asked {
@@ -156,7 +155,7 @@ impl TcpclSession {
 }
 
 /// Whether two node IDs name the same node. They are compared by value, because an ipn number can be written in two
-/// ways (RFC 9758), and by text without final slashes, because some peers omit that of a dtn node ID.
+/// ways (RFC 9758), and by text without final slashes, because some peers omit the slash of a dtn node ID.
 // 9174-4.4.1-2
 pub fn same_node(a: &str, b: &str) -> bool {
     let parse = |id: &str| id.parse::<EndpointId>().ok();

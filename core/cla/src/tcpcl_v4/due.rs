@@ -17,14 +17,14 @@ pub enum SessionDue {
     Dead,
 }
 
-/// Latest progress of the peer with each thing that it owes; progress with one does not excuse another.
+/// Latest progress of the peer with each of its obligations; progress with one does not excuse another.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerProgress {
-    /// Sending the rest of a transfer.
+    /// Latest progress in sending the rest of a transfer.
     pub data: Instant,
-    /// Acknowledging transfers.
+    /// Latest progress in acknowledging transfers.
     pub answers: Instant,
-    /// Reading from the stream.
+    /// Latest progress in reading from the stream.
     pub reading: Instant,
 }
 impl PeerProgress {

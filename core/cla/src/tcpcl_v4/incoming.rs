@@ -19,7 +19,7 @@ const MAX_ACKS: usize = 1 << 16;
 #[derive(Debug)]
 struct IncomingTransfer {
     id: u64,
-    /// Ticket of its offer; tickets in the queue are consecutive.
+    /// Ticket of the transfer's offer; tickets in the queue are consecutive.
     ticket: Ticket,
     received: u64,
     /// Bytes that this node keeps even if the transfer breaks.
@@ -73,7 +73,7 @@ pub struct IncomingTransfers {
     segment: Option<PartialSegment>,
     /// Refused transfer whose further segments may still arrive.
     discarding: Option<RefusedTransfer>,
-    /// Refusals to repeat: one for each segment of a refused transfer that arrived after its refusal.
+    /// Refusals to repeat: one for each segment that arrived after its transfer was refused.
     again: Vec<RefusedTransfer>,
     undecided_bytes: u64,
     /// Number of pending acknowledgments of all transfers.
@@ -123,8 +123,8 @@ impl IncomingTransfers {
     pub fn set_reliable(&mut self, reliable: bool) {
         self.reliable = reliable;
     }
-    /// Makes each acknowledgment a promise that its bytes survive a broken transfer of at least `least` bytes; 0: no
-    /// promise.
+    /// Acknowledges only bytes that survive a broken transfer, of which parts of at least `least` bytes are kept; 0:
+    /// acknowledges bytes as they arrive.
     pub fn keep_parts(&mut self, least: u64) {
         self.parts = least;
     }

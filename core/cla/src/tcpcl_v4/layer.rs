@@ -166,8 +166,8 @@ impl TcpclV4 {
         self.flush(now, stream, out);
     }
 
-    /// If both versions are in use, makes the next session of the link use the other one, because the peer rejected
-    /// this one or did not answer (RFC 9174 4.3).
+    /// If both versions are in use, makes the link's next session use the other version, because the peer rejected the
+    /// version of this session or did not answer (RFC 9174 4.3).
     fn try_other_version(&mut self, stream: StreamId) {
         let session = self.sessions.get(&stream).filter(|session| !session.passive && self.config.adapts());
         let link = session.and_then(|session| session.link).and_then(|id| self.links.get_mut(&id));
@@ -463,7 +463,7 @@ impl TcpclV4 {
     }
 
     /// Withdraws a bundle that has not begun to leave. A transfer in progress goes on: RFC 9174 gives a sender no
-    /// message to abort it, and the next may not begin before its end (5.2.2).
+    /// message to abort it, and the next transfer may not begin before its end (5.2.2).
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found

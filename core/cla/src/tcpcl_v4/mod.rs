@@ -49,8 +49,7 @@ pub enum Tls {
 /// TCPCL versions of an entity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Versions {
-    /// Version 4 only (RFC 9174). A peer of another version is rejected; it learns the reason where RFC 9174 4.3
-    /// provides it.
+    /// Version 4 only (RFC 9174). A peer of another version is rejected, and told the reason where RFC 9174 4.3 allows.
     #[default]
     Four,
     /// Version 3 only (RFC 7242).
@@ -85,8 +84,8 @@ pub struct Config {
     /// Longest time without progress before a session is dropped, for each of: data of a transfer from the peer, its
     /// acknowledgments, and its reading; zero: never.
     pub progress: Duration,
-    /// Fewest payload bytes of a broken transfer that a receiver keeps, and that count as kept by the peer, if both
-    /// sides offer to keep parts; 0: no parts are kept.
+    /// Minimum number of payload bytes of a broken transfer that the receiver keeps, this node or the peer; only if
+    /// both sides offer to keep parts. 0: no parts are kept.
     pub reactive: u64,
     /// Policy for TLS.
     pub tls: Tls,

@@ -259,7 +259,8 @@ impl OutgoingTransfers {
         Some(flight.send)
     }
     /// Handles an acknowledgment; returns the bundle once all its bytes are acknowledged. `last`: the peer marked the
-    /// acknowledgment as final. Without the mark, one of all bytes is final as well, because some peers never set it.
+    /// acknowledgment as final. An acknowledgment of all bytes is final without the mark, too, because some peers never
+    /// set it.
     pub fn on_ack(&mut self, transfer: u64, acked: u64, last: bool) -> Result<Option<SendId>, Nonsense> {
         let Some(at) = self.find(transfer)? else { return Ok(None) };
         let flight = &mut self.flights[at];
@@ -305,8 +306,8 @@ impl OutgoingTransfers {
             }
         }
     }
-    /// Gives up a transfer that was sent completely, when the peer's state of it is unknown. `None` if it was not: a
-    /// sender has no message to abort a transfer in progress.
+    /// Gives up a completely sent transfer, because the peer's state of it is unknown. `None` if part of it is still to
+    /// be sent: a sender has no message to abort a transfer in progress.
     pub fn give_up(&mut self, transfer: u64) -> Option<SendId> {
         let at = self.find(transfer).ok()?.filter(|at| self.flights[*at].sent == self.flights[*at].total)?;
         self.remove(at)

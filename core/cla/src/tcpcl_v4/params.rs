@@ -1,4 +1,4 @@
-//! Parameters of TCPCLv4, from which node files, scenarios, references and forms are made.
+//! Parameters of TCPCLv4 for node files, scenarios, references and forms.
 
 use super::{Config, LinkParams, Tls, Versions};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};

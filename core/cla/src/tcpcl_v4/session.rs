@@ -158,7 +158,7 @@ impl TcpclSession {
         self.room_max = if room < self.room { room } else { self.room_max.max(room) };
         self.room = room;
     }
-    /// Forgets unread bytes once the last transfer is answered: the peer has read it, and the socket reports no room
+    /// Forgets unread bytes once all transfers are answered: the peer has read them, but the socket reports no room
     /// while nothing more is written.
     pub fn note_read(&mut self) {
         if !self.outgoing.in_flight() {

@@ -9,7 +9,7 @@ const RUNS_MAX: usize = 256;
 /// Set of transfer IDs, stored as runs of consecutive numbers.
 #[derive(Debug, Default)]
 pub struct UsedIds {
-    /// Last number of each run, by its first.
+    /// Last number of each run, by the run's first number.
     runs: BTreeMap<u64, u64>,
 }
 

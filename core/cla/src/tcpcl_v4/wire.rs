@@ -102,7 +102,7 @@ pub struct SessionInit {
     pub transfer_mru: u64,
     /// Node ID of the sender.
     pub node_id: String,
-    /// Whether it has a critical extension that this node does not know.
+    /// Whether the message has a critical extension that this node does not know.
     pub critical: bool,
     /// Whether the sender keeps the acknowledged part of a broken transfer, and relies on the peer to do so, too.
     pub keeps_parts: bool,

@@ -17,7 +17,7 @@ const MET_MAX: usize = 1024;
 const ASKED_MAX: usize = 1024;
 /// Length that is granted to shorter packets, bytes: enough for one answer.
 const SHORT: u64 = 16;
-/// Length of the IP and UDP headers of a further answer, bytes; the packet's own headers pay for those of the first.
+/// Length of IP and UDP headers, bytes; charged for a second answer. The packet's own headers cover the first.
 const HEADERS: u64 = 28;
 /// Shortest time for which a probe may be answered; the longest is twice this.
 const ANSWER: Duration = Duration::from_secs(10);

@@ -57,7 +57,7 @@ pub struct TransferSegment {
     pub id: u64,
     /// Length of the whole transfer, bytes; `None` if this segment is the whole transfer.
     pub total: Option<u64>,
-    /// Offset of its data in the transfer, bytes.
+    /// Offset of the segment's data in the transfer, bytes.
     pub offset: u64,
     /// Data of the segment.
     pub data: Payload,

@@ -1,4 +1,4 @@
-//! Parameters of UDPCL, from which node files, scenarios, references and forms are made.
+//! Parameters of UDPCL for node files, scenarios, references and forms.
 
 use super::{Config, LinkParams};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};

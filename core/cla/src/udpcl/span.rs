@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, SendId, WINDOW};
 use farlink_base::{DataRate, Duration, Instant, Leaving, Payload, TimerKey};
 
-/// Longest burst, and longest lateness of the driver that is made up for.
+/// Longest burst, and longest delay of the driver after which sending still catches up.
 const BURST: Duration = Duration::from_millis(2);
 /// Longest time that queued bundles take at the link's rate. Others stay with the agent, which can still reorder them.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub(super) struct OutgoingBundle {
     pub(super) total: u64,
     /// Bytes that have left.
     pub(super) at: u64,
-    /// Next bytes to leave, and the bytes after them. They are apart because cutting a short rope repeatedly is cheap.
+    /// Next bytes to leave, and the bytes after them: two ropes, because cutting a short rope repeatedly is cheap.
     window: Payload,
     rest: Payload,
     /// End of the range requested so far, as an offset in the bundle.
@@ -181,7 +181,7 @@ impl UdpclSpan {
         self.state.transmit && self.rate().0 > 0
     }
     /// Length of a datagram on the link, bytes, with headers; a long one is sent as several IP fragments, each with its
-    /// own.
+    /// own IP header.
     fn wire_bytes(&self, datagram: u64) -> u64 {
         let packets = (datagram + UDP_HEADER).div_ceil(PACKET_DATA).max(1);
         let header = u64::from(self.config.overhead_bytes).saturating_sub(UDP_HEADER);
@@ -228,7 +228,8 @@ impl UdpclSpan {
         let alive = self.alive_at.filter(|_| self.may_send());
         Instant::earliest([send, alive, self.until])
     }
-    /// Whether the agent may give another bundle: the queue is below its mark, or below half of it once it was full.
+    /// Whether the agent may give another bundle: the queue is below a limit, or below half of it while the span is not
+    /// ready.
     pub(super) fn wants_more(&self) -> bool {
         let mark = self.rate().volume_in(QUEUE_TIME).clamp(1, QUEUE_BYTES);
         let mark = if self.ready { mark } else { mark / 2 + 1 };

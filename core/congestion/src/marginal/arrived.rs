@@ -46,7 +46,8 @@ impl Arrived {
     pub fn has(&self, id: u128) -> bool {
         self.known.contains_key(&id)
     }
-    /// Remembers a delivery until a time. Returns whether it was unknown, or only reported before and is now seen.
+    /// Remembers a delivery until the given time. Returns whether the delivery is new: not known at all, or known from
+    /// reports only and now seen by this node.
     pub fn learn(&mut self, id: u128, until: Instant, reporter: NodeId) -> bool {
         let heard = self.known.get(&id).map(|known| known.reporter != NodeId::NULL);
         if self.most == 0 || heard.is_some_and(|heard| !heard || reporter != NodeId::NULL) {
@@ -62,7 +63,7 @@ impl Arrived {
         self.by_reporter.entry(reporter).or_default().insert((until, id));
         true
     }
-    /// Makes space: evicts the entry of the largest reporter that expires first.
+    /// Makes space: evicts an entry of the reporter with the most entries, the one that expires first.
     fn forget_one(&mut self) {
         // The reporter with the most entries pays for the space.
         let longest = self.by_reporter.values().max_by_key(|told| told.len());

@@ -1,6 +1,7 @@
-//! Carriers of a bundle, encoded in the control's label as indices of nodes in the contact plan. In a plan of up to 32
-//! nodes each node has a bit; in one of up to 254 nodes the last four carriers are listed, beyond that the last two.
-//! Nodes with different plans misread each other's labels and misjudge the worth of copies, nothing more.
+//! Carriers of a bundle (nodes that are thought to hold a copy), encoded in the control's label as indices of nodes in
+//! the contact plan. In a plan of up to 32 nodes each node has a bit; in one of up to 254 nodes the last four carriers
+//! are listed, beyond that the last two. Nodes with different plans misread each other's labels and misjudge the worth
+//! of copies, nothing more.
 
 use alloc::vec::Vec;
 

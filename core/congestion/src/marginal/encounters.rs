@@ -8,7 +8,7 @@ use farlink_book::Reporters;
 
 /// Maximum number of nodes remembered.
 pub(super) const NODES_MAX: usize = 1024;
-/// A node that was never reported counts as met this long before the node's start, s.
+/// A node of which no meeting is known counts as met this long before this node's start, s.
 const BEFORE_S: f64 = 20_000.0;
 
 /// Source of the knowledge about a node, the least certain first.

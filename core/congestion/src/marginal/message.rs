@@ -1,5 +1,5 @@
-//! Messages between nodes with this control, carried in hellos: parts of a type, a count and that many entries, one
-//! after another. A truncated or unknown part ends the message.
+//! Messages between nodes with this control, carried in hellos. Each consists of parts: a type, a count, and that many
+//! entries. A truncated or unknown part ends the message.
 
 use super::arrived::KnownArrival;
 use alloc::vec::Vec;

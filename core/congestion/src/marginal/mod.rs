@@ -42,7 +42,7 @@ const NOTHING: f64 = -1.0;
 const PROTECTED: f64 = 1e200;
 /// Maximum number of reachable neighbours that are checked for having a bundle.
 const ASKED_MAX: usize = 64;
-/// Maximum number of held bundles up to which all are compared with a neighbour's list.
+/// Number of held bundles up to which all are compared with a neighbour's list.
 const LOOKED_MAX: usize = 1024;
 /// Time for which new facts are gathered before they are relayed.
 const GATHER: Duration = Duration::from_secs(1);

@@ -34,8 +34,8 @@ const fn seconds(name: &'static str, help: &'static str, default: f64) -> Param 
 }
 
 impl MarginalUtility {
-    /// Parameters. The values for encounters were found in a town of 50 people, those for plans on Mars; both hold
-    /// elsewhere unchanged (docs/explanation/congestion.md).
+    /// Parameters. The values for encounters were found in a simulated town of 50 people, those for plans in a Mars
+    /// scenario; both hold elsewhere unchanged (docs/explanation/congestion.md).
     pub const PARAMS: &'static [Param] = &[
         Param { min: 1.0, ..seconds("hop", "Age added to a meeting that was reported by a neighbour.", 600.0) },
         Param {

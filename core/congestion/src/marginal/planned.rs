@@ -145,7 +145,7 @@ impl Planned {
         light
     }
 
-    /// The earliest path, from memory if that is still valid.
+    /// The earliest path, from the memory of earlier searches if that is still valid.
     fn way(
         &self,
         who: PlanView<'_>,

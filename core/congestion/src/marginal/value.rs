@@ -11,8 +11,8 @@ pub(super) struct Rates {
 
 impl Rates {
     /// Increase in the chance of delivery through a copy here, beside `others` copies, if copies are lost at the rate
-    /// `end` (1/s). With exponential times, n others deliver with the chance n m / (n m + e), and with one more of
-    /// rate a with (n m + a) / (n m + a + e): this is the difference.
+    /// `end` (1/s). With exponential times, n other copies of meeting rate m deliver with the chance n m / (n m + end).
+    /// One more copy of rate a makes it (n m + a) / (n m + a + end); the result is the difference.
     pub fn gain(self, others: f64, end: f64) -> f64 {
         let before = others * self.others;
         self.own * end / ((before + end) * (before + self.own + end))

@@ -8,8 +8,8 @@ use farlink_base::Instant;
 const C: f64 = 0.4;
 /// Fraction of the window that is left after a loss (Linux: 717 of 1024).
 const BETA: f64 = 717.0 / 1024.0;
-/// Most segments to be delivered per segment of growth before the first loss, so that the window grows by at least a
-/// twentieth per round trip (Linux).
+/// Maximum number of segments to be delivered per segment of growth before the first loss, so that the window grows by
+/// at least a twentieth per round trip (Linux).
 const GROWTH_BEFORE_LOSS: f64 = 20.0;
 /// Smallest window at which HyStart is active (Linux `hystart_low_window`).
 const LOW_WINDOW: u64 = 16;
@@ -17,7 +17,8 @@ const LOW_WINDOW: u64 = 16;
 const TRAIN_GAP_NS: u64 = 2_000_000;
 /// Number of measurements in a round trip before their minimum is compared.
 const SAMPLES: u32 = 8;
-/// Bounds of the increase of the round trip that ends slow start, which is otherwise an eighth of the round trip, ns.
+/// Bounds of the increase of the round trip that ends slow start, ns; between them the increase is an eighth of the
+/// round trip.
 const LONGER_NS: (u64, u64) = (4_000_000, 16_000_000);
 
 /// Longest time for which the computed growth is kept while the window stays the same, ns (Linux: a 32nd of a second).

@@ -43,7 +43,7 @@ pub enum Output {
     Opened,
     /// Bytes arrived, in order.
     Data(Payload),
-    /// The end accepts this many more bytes, in total.
+    /// The end accepts `room` more bytes; replaces the room reported before.
     Writable { room: u64 },
     /// The peer acknowledged more bytes; reported after [`Input::Confirm`].
     Confirmed {
@@ -54,7 +54,7 @@ pub enum Output {
     PeerClosed,
     /// The connection ended: both ends have closed, or an error occurred (reset, refused, timed out).
     Closed {
-        /// Whether it ended because of an error.
+        /// Whether the connection ended because of an error.
         error: bool,
     },
 }

@@ -45,13 +45,13 @@ pub const HEADERS: u64 = 52;
 /// Segment like that of TCP. The SYN has sequence number 0, data begins at 1, and the FIN takes one number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// Whether it opens a connection (SYN flag).
+    /// Whether the segment opens a connection (SYN flag).
     pub syn: bool,
-    /// Whether no data follows it (FIN flag).
+    /// Whether no data follows the segment (FIN flag).
     pub fin: bool,
     /// Whether another segment of the same burst follows; on a fast link both reach the receiver as one packet.
     pub more: bool,
-    /// Whether its sender has no such connection, or gives it up (RST flag).
+    /// Whether the sender of the segment has no such connection, or gives it up (RST flag).
     pub reset: bool,
     /// Sequence number of the first byte.
     pub sequence: u64,
@@ -69,7 +69,7 @@ pub struct Segment {
     pub payload: Payload,
 }
 impl Segment {
-    /// Number of sequence numbers that it occupies.
+    /// Number of sequence numbers that the segment occupies.
     pub fn length(&self) -> u64 {
         self.payload.len() + u64::from(self.syn) + u64::from(self.fin)
     }

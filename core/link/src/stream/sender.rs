@@ -31,7 +31,7 @@ impl SegmentContent {
 #[derive(Clone, Debug)]
 struct SentSegment {
     content: SegmentContent,
-    /// Number of its latest transmission.
+    /// Number of the segment's latest transmission.
     order: u64,
     at: Instant,
     again: bool,

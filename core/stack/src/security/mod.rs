@@ -1,7 +1,7 @@
 //! Security of bundles of version 7 (RFC 9172) by rules: operations are added to bundles made here, and to passing
-//! bundles that lack them, and checked on arrival. A payload for applications here is checked and decrypted only as
-//! it is handed out. So it stays encrypted in the store, and bundles that came in pieces or by the disk need no path
-//! of their own.
+//! bundles that lack them, and checked on arrival. A payload for applications here is checked and decrypted only as it
+//! is handed out. So it stays encrypted in the store, and reassembled bundles and payloads on disk are no special
+//! cases.
 //!
 //! A node without rules has none of this. Ciphers, hashes and blocks are in [`farlink_bundle::bpsec`]; read
 //! `receive.rs` and `add.rs` for the order of steps that RFC 9172 demands.
@@ -105,7 +105,7 @@ impl Wish<'_> {
     }
 }
 
-/// Operations that the rules ask for on a bundle, as its source or not.
+/// Operations that the rules ask for on a bundle: to add (`as_source`), or to check.
 fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
     // A rule for one of the node's IDs covers each of its names.
     let named = |eid: EndpointId| (eid.to_string(), eid);
@@ -329,8 +329,8 @@ impl Security {
             Err(Trouble::NoKey | Trouble::WornOut) => Err((Box::new(meta), Refusal::NoResources)),
         }
     }
-    /// Checks a bundle on its way, or at its `end`; returns the bundle without the removed blocks, if any were
-    /// removed.
+    /// Checks a bundle, which is for this node if `end`; returns a passing bundle without its removed blocks, if any
+    /// were.
     fn check(&self, meta: &BundleMeta, wishes: &[Wish<'_>], end: bool) -> Result<Option<BundleMeta>, DeleteReason> {
         let mut bundle = Self::unpack(meta, meta.payload.clone(), &self.accel)?;
         let at = match end {
@@ -357,7 +357,7 @@ impl Security {
     /// The payload for an application here (RFC 9172 5.1.1): checked and in clear.
     ///
     /// # Errors
-    /// Why it must not be handed out.
+    /// The reason why the payload must not be handed out.
     // 9172-5.1.1-2
     pub(crate) fn open(&self, meta: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         let wishes = wishes(&self.rules, &self.node_ids, meta, false);
@@ -381,7 +381,7 @@ fn must_look(meta: &BundleMeta, wishes: &[Wish<'_>]) -> bool {
     wishes.iter().any(|wish| wish.rule.required) || (!wishes.is_empty() && bpsec::is_secured(&meta.head))
 }
 
-/// The bundle, with the duty to delete it.
+/// Marks the bundle for deletion for this reason.
 fn insecure(meta: BundleMeta, reason: DeleteReason) -> BundleMeta {
     BundleMeta { duties: meta.duties.with_security(reason), ..meta }
 }

@@ -15,11 +15,11 @@ pub(super) enum Place {
     Way,
     /// At a member of a group: others than this node may be meant, so their operations stay.
     Group,
-    /// At its end: the node accepts all it has rules for.
+    /// At the bundle's end: the node accepts all operations that it has rules for.
     End,
 }
 
-/// The security of one bundle.
+/// Processing of the security operations of one arrived bundle.
 pub(super) struct Reception<'a> {
     bundle: &'a mut Bundle,
     wishes: &'a [Wish<'a>],
@@ -27,7 +27,7 @@ pub(super) struct Reception<'a> {
     at: Place,
     crc: CrcType,
     aes_gcm: Option<AesGcm>,
-    /// Operations that hold, by the number of their target.
+    /// Operations that were verified, by the number of their target.
     held: Vec<(Service, u64)>,
     /// Targets that lost an operation.
     freed: Vec<u64>,

@@ -13,7 +13,7 @@ use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
 pub(crate) const CENTRE: u8 = 0;
 /// Maximum number of bundles of other shards that a layer gets in one call; then its own agent has a turn.
 const IN_TURN: usize = 8;
-/// Number of first bytes of a bundle in which its destination is looked for.
+/// Number of first bytes of a bundle that are searched for its destination.
 const HEAD: u64 = 64 << 10;
 
 /// Function that charges a bundle of another shard to its link; if the bundle must wait, it returns the time from which
@@ -26,7 +26,7 @@ struct SendLine {
     ready: bool,
     /// Whether the contact plan or the operator keeps the link down.
     down: bool,
-    /// Whether the neighbour is there; `None`: not known yet.
+    /// Whether the neighbour is reachable; `None`: not known yet.
     up: Option<bool>,
     /// The layer's `PeerUp` output for the open session, repeated for shards that add the link later.
     peer: Option<Box<Output>>,
@@ -37,7 +37,8 @@ struct SendLine {
 /// The shard that an arriving bundle belongs to.
 #[derive(Debug)]
 enum LinkPlace {
-    /// The head is incomplete: first bytes of the bundle, and minimum length of a piece if it is to be kept in pieces.
+    /// The head is incomplete. `parts`: first bytes; `least`: minimum length of a fragment, if the bundle is kept in
+    /// fragments; `look`: length at which the head is parsed next; `strange`: from an unconfigured neighbour.
     Asked { parts: Payload, least: Option<u64>, look: u64, strange: bool },
     /// This shard takes the bundle.
     Here,
@@ -72,7 +73,7 @@ pub(crate) struct LayerOwner {
     places: BTreeMap<Ticket, LinkPlace>,
     /// Memory for incomplete heads, shared with all other layers and shards.
     heads: Arc<HeadBudget>,
-    /// Bytes of complete bundles offered to others that have no verdict yet.
+    /// Bytes of complete bundles offered to other shards that have no verdict yet.
     away: u64,
     /// Time at which waiting bundles may leave, if known; `None`: the layer takes none, or none wait.
     pending: Option<Instant>,
@@ -95,7 +96,7 @@ impl LayerOwner {
         let own = self.own;
         (0..self.count).filter(move |shard| *shard != own)
     }
-    /// Bytes of whole bundles offered to others that have no verdict yet.
+    /// Bytes of whole bundles offered to other shards that have no verdict yet.
     pub fn away(&self) -> u64 {
         self.away
     }
@@ -103,7 +104,7 @@ impl LayerOwner {
     pub fn pending(&self) -> Option<Instant> {
         self.pending
     }
-    /// Whether the layer has, or is to get, bundles of others.
+    /// Whether the layer has, or is to get, bundles of other shards.
     pub fn serves(&self) -> bool {
         self.under_way > 0 || self.lines.values().any(|line| !line.waiting.is_empty())
     }
@@ -193,8 +194,9 @@ impl LayerOwner {
     pub fn taken(&mut self) -> impl Iterator<Item = (u8, Across)> + '_ {
         self.taken.drain(..).map(|(shard, link, bundles, bytes)| (shard, Across::Taken { link, bundles, bytes }))
     }
-    /// The next bundle of another shard for the layer; `None` if none may leave now, or `given`, the number in this
-    /// call, is at its bound. `pace` charges a bundle of this length to its link, or returns when it may leave.
+    /// The next bundle of another shard for the layer. `None` if none may leave now, or if `given`, the number that
+    /// left in this call, is at its bound. `pace` charges a bundle of this length to its link, or returns when it may
+    /// leave.
     pub fn next(&mut self, given: usize, pace: Pace<'_>) -> Option<Input> {
         // The bound keeps one shard's burst from starving the owner's own bundles.
         if self.pending.is_none() || given >= IN_TURN {
@@ -217,7 +219,7 @@ impl LayerOwner {
         None
     }
 
-    /// Observes an input of this shard for the layer: bundles of others that cannot leave any more are returned.
+    /// Notes an input of this shard for the layer; bundles of other shards that can no longer leave go back by `out`.
     pub fn observe(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
         match input {
             Input::Link { link, state } => {
@@ -330,8 +332,8 @@ impl LayerOwner {
         Some(output)
     }
 
-    /// Takes a part of an offer that came in several. `central` reads its head: whether the bundle is the centre's;
-    /// `None`: more is needed. `strange`: it comes from an unconfigured neighbour.
+    /// Takes a part of an offer that comes in several parts. `central` parses the head: whether the bundle belongs to
+    /// shard 0; `None`: more bytes are needed. `strange`: the bundle comes from an unconfigured neighbour.
     pub fn part(
         &mut self,
         (ticket, strange): (Ticket, bool),

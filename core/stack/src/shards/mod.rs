@@ -1,9 +1,10 @@
 //! One node in several stacks, its shards: each layer is owned by one of them, and the others have a remote layer
 //! for it.
 //!
-//! An agent's input for a remote layer ([`remote_layer`]) crosses unchanged to the layer's owner
-//! ([`layer_owner`]), and the outputs cross back; so the contract between shards is that of convergence layers. Bundles
-//! that must meet others of their kind are given to shard 0 while they arrive; all others stay where they came in.
+//! An agent's input for a remote layer ([`remote_layer`]) crosses unchanged to the layer's owner ([`layer_owner`]), and
+//! the outputs cross back; so the contract between shards is that of convergence layers. Bundles that need common
+//! tables (local applications, reports, custody, groups) go to shard 0 while they arrive; all others stay in the shard
+//! where they came in.
 
 #[cfg(test)]
 mod answer_tests;
@@ -30,7 +31,7 @@ pub use farlink_base::node::SHARDS_MAX;
 /// Maximum number of bundles of one shard: transmissions are numbered by them, and eight bits must be left for the
 /// shard.
 pub const SHARD_BUNDLES_MAX: u64 = 1 << 23;
-/// Position of the shard's number in that of a transmission from another shard.
+/// Bit position of the shard number within the number of a transmission from another shard.
 const SHARD_AT: u32 = 56;
 
 /// Position of a stack among the shards of its node.
@@ -67,7 +68,7 @@ pub enum Across {
         link: LinkId,
         /// Number of bundles taken.
         bundles: u32,
-        /// Bytes given with them.
+        /// Bytes handed over with these bundles.
         bytes: u64,
     },
     /// The sending shard has added this link: the owner repeats the link's state.

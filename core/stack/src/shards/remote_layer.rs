@@ -73,7 +73,7 @@ struct Offered {
     link: LinkId,
     /// Whether the last part is here.
     ended: bool,
-    /// Whether this shard refused it; further parts are dropped.
+    /// Whether this shard refused the bundle; further parts are dropped.
     refused: bool,
 }
 
@@ -100,7 +100,8 @@ impl RemoteLayer {
     pub fn owner(&self) -> u8 {
         self.owner
     }
-    /// Adds a link; false if it exists already. The caller must then ask the owner for its state ([`Across::Known`]).
+    /// Adds a link; false if it exists already. After adding it, the caller must ask the owner for the link's state
+    /// ([`Across::Known`]).
     pub fn add(&mut self, link: LinkId) -> bool {
         let fresh = !self.lines.contains_key(&link);
         self.lines.entry(link).or_default();

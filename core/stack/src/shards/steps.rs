@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use farlink_base::layer::{self, Input};
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
-/// Gives a layer of this shard an input of its stack, or a stream to write to.
+/// Gives a layer of this shard an input of its stack (`Ok`), or lets it write to a stream (`Err`).
 pub(crate) fn on_input<'a>(
     now: Instant,
     Shared { layer, owner }: &'a mut Shared,
@@ -74,7 +74,7 @@ fn send_waiting(now: Instant, layer: &mut Layer, pace: Pace<'_>, outputs: &mut L
     taken.into_iter().for_each(|(to, what)| outputs.across(to, what));
 }
 
-/// Gives a remote layer an input of this stack, or a message of its owner.
+/// Gives a remote layer an input of this stack (`Ok`), or a message of its owner (`Err`).
 pub(crate) fn step_remote(remote: &mut RemoteLayer, input: Result<Input, Across>, outputs: &mut LayerOutputs<'_>) {
     let mut todo = Vec::new();
     match input {

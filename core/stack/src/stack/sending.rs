@@ -73,7 +73,7 @@ impl Stack {
         self.outgoing.send(link, (id, rope), (reliable, leaving), &mut todo);
         departed(todo, &mut self.work, &self.link_layer);
     }
-    /// Fails the bundles of a link that is down or gone, unless its layer has them.
+    /// Fails the bundles of a link that is down or removed, except those that its layer already has.
     pub(super) fn down(&mut self, link: LinkId) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         if let Some(reads) = self.reads.made() {

@@ -22,7 +22,7 @@ pub(super) struct PiecesHeld {
 #[derive(Debug)]
 struct Piece {
     end: u64,
-    /// Times at which its first and its last byte passed.
+    /// Times at which the first and the last byte of the piece passed.
     times: (Instant, Instant),
     /// Bytes of the piece; empty if only their number matters.
     bytes: Vec<u8>,

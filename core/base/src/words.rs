@@ -56,7 +56,7 @@ impl CrcType {
 words! {
     /// CRC of the bundles that leave over one link.
     LinkCrc {
-        /// As the node's own setting says.
+        /// The node's own `crc` setting applies.
         #[default]
         Node = "node",
         /// No CRC.

@@ -102,8 +102,8 @@ impl Default for Newest {
     }
 }
 impl Newest {
-    /// Notes a hello as the newest if it was created later than the last one, or if that arrived more than `counts`
-    /// ago. Returns whether it was noted.
+    /// Notes a hello as the newest if it was created later than the last one, or if the last one arrived at least
+    /// `counts` ago. Returns whether it was noted.
     pub fn is_news(&mut self, made: CreationTimestamp, now: Instant, counts: Duration) -> bool {
         let news = self.came == Instant::MAX || made > self.made || self.came + counts <= now;
         if news {

@@ -63,8 +63,8 @@ impl Node<'_> {
     }
 }
 
-/// Global knowledge that no real node has. A policy that uses it is registered with `oracle: true`; it is there only if
-/// the driver gave an oracle to the agent. The agent reports its own node's events to the oracle.
+/// Global knowledge that no real node has. A policy that uses it is registered with `oracle: true`; an agent has an
+/// oracle only if the driver gave it one, and reports its own node's events to it.
 pub trait Oracle {
     /// Number of copies of a bundle in the whole network.
     fn copies(&self, id: u128) -> u64;
@@ -166,8 +166,8 @@ pub enum PolicyEvent<'a> {
     Kept {
         /// The new bundle.
         bundle: Handle,
-        /// Label of this policy that the bundle arrived with, 0 if only the other policy's label is not 0. `None` if
-        /// the bundle came without labels (both 0) or was created here.
+        /// Label of this policy that the bundle arrived with. `None` if the bundle was created here or came without
+        /// labels: both were 0. If only the other policy's label is not 0, this one is `Some(0)`.
         wire: Option<u32>,
     },
     /// A bundle was passed to the convergence layer for a neighbour. Its labels here are already those that stay.

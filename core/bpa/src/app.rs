@@ -274,7 +274,7 @@ pub struct Status {
     pub node_ids: Vec<EndpointId>,
     /// Number of bundles kept.
     pub bundles: u64,
-    /// Size of the bundles kept.
+    /// Size of the bundles kept, bytes.
     pub bytes: u64,
     /// Most bytes that may be kept in the store.
     pub capacity: u64,

@@ -120,7 +120,7 @@ impl Agent {
         let fits = custody.has_room(held.size()) && meta.overhead() <= HEAD_MAX;
         goes_on && fits && matches_any(&custody.settings.to, &meta.destination) && self.custodian_for(meta).is_some()
     }
-    /// Whether this node forwards a bundle that requests custody without accepting it.
+    /// Whether this node forwards a bundle without accepting the custody that the bundle requests.
     pub(crate) fn declines_custody(&self, bundle: Handle) -> bool {
         let (Some(custody), Some(held)) = (&self.custody, self.book.get(bundle)) else { return false };
         asks(&held.bundle) && !self.is_for_us(&held.bundle) && !custody.is(held.number, Stage::Promised)
@@ -216,16 +216,17 @@ impl Agent {
         }
     }
 
-    /// Whether this node certainly stays custodian of a bundle that another custodian also sends, so that the other may
-    /// release it. If this node has handed the bundle on, the other may have received it through that neighbour: the
-    /// custody signal that is under way would end custody here, too, and no custodian would be left.
+    /// Whether this node certainly stays custodian of a bundle that custodian `other` sends again, so that `other` may
+    /// release its copy. Once this node has handed the bundle on, only the custodian before this node is answered. Any
+    /// other may have got the bundle through this node: its own custody signal, still under way, would end custody
+    /// here, and no custodian would be left.
     fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
         let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
         entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))
     }
 
-    /// Answers a custodian about one bundle: with other answers if the custodian numbered the bundle, else in a signal
-    /// of its own.
+    /// Answers a custodian about one bundle: gathered with other answers if the custodian numbered the bundle, else in
+    /// a signal of its own.
     fn answer<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,

@@ -144,7 +144,7 @@ pub struct Link {
     pub rate: Option<DataRate>,
     /// One-way delay that applies without a contact.
     pub one_way_delay: Duration,
-    /// Settings that do not depend on its layer.
+    /// Settings of the link that do not depend on its layer.
     pub terms: LinkTerms,
     /// Bytes on the link per 1,000,000 bytes of bundle.
     pub wire_bytes_per_million: u32,

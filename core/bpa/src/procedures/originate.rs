@@ -85,7 +85,7 @@ impl Agent {
         (draft, wanted.payload)
     }
 
-    /// Admits a bundle made here, keeps it and dispatches it. `request`: an application that gets the answer.
+    /// Admits a bundle made here, keeps it and dispatches it. `request`: the application's request, to be answered.
     // 9171-5.2-1, 5050-5.2-3
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,

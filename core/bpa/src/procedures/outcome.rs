@@ -64,8 +64,8 @@ impl Agent {
         }
     }
 
-    /// Whether at most its commit holds a bundle: it was sent as a whole before the store answered, so the commit is no
-    /// longer needed.
+    /// Whether no constraint, or only the pending commit, holds a bundle. In the latter case it was sent as a whole
+    /// before the store answered, so the commit is no longer needed.
     pub(crate) fn is_done(&self, bundle: Handle) -> bool {
         const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
         self.book.get(bundle).is_some_and(|held| held.reasons().within(UNCOMMITTED))

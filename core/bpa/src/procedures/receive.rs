@@ -303,8 +303,8 @@ impl Agent {
         leaving && is_on_new_way(held, from, hop)
     }
 
-    /// Whether a held bundle may be promised: it is durable and no piece of an arriving bundle, which would go if that
-    /// proves damaged.
+    /// Whether a held bundle may be promised: it is durable and no piece of an arriving bundle. A piece is dropped if
+    /// the arriving bundle proves damaged.
     fn is_kept(&self, held: &Held) -> bool {
         self.is_durable(held) && !self.fragments.is_arriving(held.handle())
     }

@@ -45,7 +45,7 @@ struct Rest {
     waiting: BTreeMap<u64, Handle>,
     /// Number of the bundle that was tried last.
     tried: u64,
-    /// Successive refusals at that time.
+    /// Value of `times` when that bundle was tried.
     times_then: u8,
 }
 
@@ -124,7 +124,7 @@ impl Backoff {
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
-    /// Time of the next attempt with a bundle of the group that this one waits with; `None` if it waits for none.
+    /// Time of the next attempt with a bundle of this bundle's group; `None` if the bundle waits in no group.
     pub fn due(&self, bundle: Handle) -> Option<Instant> {
         let (key, _) = self.at.get(&bundle)?;
         self.full.get(key).map(|rest| rest.again)

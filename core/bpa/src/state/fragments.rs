@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
 use farlink_book::{Book, Flags, Handle, Held, RetentionConstraint};
 
-/// Fragments of one content that wait for the others.
+/// Waiting fragments of one original. Fragments under one identity whose bytes or fields disagree are kept apart, as
+/// different contents.
 #[derive(Debug)]
 struct Joining {
     have: Ranges,

@@ -37,7 +37,7 @@ impl Offer {
 /// Next step for one neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// Consider this bundle for this neighbour, and those after it; the cursor moves to the last one.
+    /// Consider this bundle and those after it for this neighbour, and move the cursor to the last one considered.
     Look(PeerId, Handle, CursorId),
     /// All bundles were considered for this neighbour, so its links may take some.
     Ready(PeerId),

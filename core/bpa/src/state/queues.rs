@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 use farlink_base::{Instant, LinkId, Priority, TimerKey};
 use farlink_book::{Book, Handle, Held, NextHop, RetentionConstraint};
 
-/// Most places examined to put a bundle that comes back in its former order.
+/// Most places examined to find the former place of a bundle that comes back.
 const BACK_SCAN: usize = 64;
 
 /// Order of lists in a link's queue: most urgent first, then earliest contact.

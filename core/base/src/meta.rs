@@ -72,7 +72,7 @@ impl Duties {
         self.0 & bits == bits
     }
 
-    /// Lowest bit of the security reason: 0 for none, else 1 plus the reason's index in [`Self::SECURITY`].
+    /// Lowest bit of the security reason: 0 for none, else its index in [`Self::SECURITY`] plus 1.
     const SECURITY_AT: u8 = 4;
     const SECURITY: [DeleteReason; 5] = [
         DeleteReason::MissingSecurity,
@@ -158,8 +158,8 @@ pub struct BundleMeta {
     /// Offset of the end of the primary block in `head`, by which the block can be skipped unparsed; 0: the codec
     /// searches for it.
     pub primary_end: u16,
-    /// Codec's data about the bytes after the payload: in version 7 the payload's CRC, in version 6 the number of these
-    /// bytes, which end `head`.
+    /// Codec's data about the bytes after the payload: in version 7 the payload's CRC, in version 6 their number (they
+    /// end `head`).
     pub tail: u32,
     /// Number of bytes after the payload that are not in `head`.
     pub tail_len: u8,

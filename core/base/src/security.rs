@@ -93,7 +93,7 @@ pub struct Rule {
     pub targets: Vec<u64>,
     /// Name of the key in the node's key ring.
     pub key: String,
-    /// For sources: whether each block gets a fresh key, which is wrapped with the named one.
+    /// For sources: whether each block gets a fresh key, wrapped with the named key.
     pub wrap: bool,
     /// For sources: bits of the hash, 256, 384 or 512.
     pub sha_bits: u16,

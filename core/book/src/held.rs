@@ -178,7 +178,7 @@ pub struct Held {
     pub labels: [u32; 2],
     /// Previous node (RFC 9171 section 4.4.1); [`PeerId::NONE`] for bundles created here, and if it is unknown.
     pub from: PeerId,
-    /// Number of the bundle's first entry in the queues of links, `u32::MAX` without one; changed by the queues only.
+    /// Number of the bundle's first entry in the queues of links; `u32::MAX`: none. Only the queues change it.
     pub leg: u32,
     /// Hops the bundle has made so far.
     pub hops: u8,

@@ -166,8 +166,8 @@ pub enum PolicyEvent<'a> {
     Kept {
         /// The new bundle.
         bundle: Handle,
-        /// Label of this policy that the bundle arrived with. `None` if the bundle was created here or came without
-        /// labels: both were 0. If only the other policy's label is not 0, this one is `Some(0)`.
+        /// Label of this policy that the bundle arrived with; 0 if only the other policy's label travelled. `None` if
+        /// no labels travelled (both 0), or the bundle was created here.
         wire: Option<u32>,
     },
     /// A bundle was passed to the convergence layer for a neighbour. Its labels here are already those that stay.

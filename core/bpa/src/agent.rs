@@ -140,7 +140,7 @@ impl Agent {
             settings,
         }
     }
-    /// Sets the initial contact plan, which the first clock reading places on the monotonic clock.
+    /// Sets the initial contact plan; the first clock reading places it in time.
     pub fn preload_plan(&mut self, plan: Arc<PlanIndex>) {
         self.plan.preload(plan);
     }

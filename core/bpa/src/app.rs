@@ -33,7 +33,7 @@ pub struct SendRequest {
     pub facts: Facts,
     /// Lifetime of the bundle, ms.
     pub lifetime_ms: u64,
-    /// Class of service; other than normal travels in a QoS block.
+    /// Class of service; any but normal adds a QoS block.
     pub priority: Priority,
     /// Hop limit; 0 for the node's default.
     pub hop_limit: u8,

@@ -42,7 +42,7 @@ impl Default for CustodySettings {
     }
 }
 impl CustodySettings {
-    /// Settings with these terms, empty pattern lists, and no room for bundles in custody.
+    /// Settings with these terms, empty pattern lists, and 0 bytes of custody.
     pub fn of(terms: &CustodyTerms) -> Self {
         let CustodyTerms { timeout, timeout_max, signal_delay, signal_bundles, .. } = *terms;
         let [from, to, request] = [const { Vec::new() }; 3];

@@ -53,7 +53,7 @@ impl Agent {
         alike.cloned().or_else(|| (!numbers(&meta.source)).then(|| self.node_id()))
     }
 
-    /// Writes this node and its number of the bundle into an outgoing bundle that it has custody of.
+    /// Writes this node's name and number into an outgoing bundle of which it is custodian.
     pub(crate) fn say_custody(&self, held: &Held, hop: &mut HopState) {
         if held.has(RetentionConstraint::Custody) {
             hop.custodian = self.custodian_for(&held.bundle).unwrap_or_default();
@@ -216,10 +216,10 @@ impl Agent {
         }
     }
 
-    /// Whether this node certainly stays custodian of a bundle that custodian `other` sends again, so that `other` may
-    /// release its copy. Once this node has handed the bundle on, only the custodian before this node is answered. Any
-    /// other may have got the bundle through this node: its own custody signal, still under way, would end custody
-    /// here, and no custodian would be left.
+    /// Whether this node surely stays custodian of a bundle that `other` sends again, so that `other` may release it.
+    /// Once the bundle was handed on, this is sure only if `other` was custodian before this node: any other may have
+    /// got the bundle through this node. Its custody signal under way would end custody here, too, and no custodian
+    /// would be left.
     fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
         let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
         entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))

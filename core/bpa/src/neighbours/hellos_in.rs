@@ -102,7 +102,7 @@ impl Agent {
             self.work.arm(at, Timer::Hello(from));
         }
     }
-    /// Evaluates a neighbour's waiting hellos if the budget admits them by now, else waits on.
+    /// Evaluates a neighbour's waiting hellos if the budget admits them by now, else arms the timer again.
     pub(crate) fn on_hello_timer(&mut self, now: Instant, from: PeerId) {
         let later = self.next_hello_at(from).filter(|at| *at > now);
         let waiting = self.hellos.hello_budget.as_mut().and_then(|hello_budget| hello_budget.waiting.get_mut(&from));

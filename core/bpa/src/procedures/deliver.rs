@@ -46,8 +46,8 @@ impl Agent {
         }
     }
 
-    /// Source endpoint that an application gave, with this node's name in place of "this node" (`ipn:!`, `dtn:///`);
-    /// `None` if it belongs to another node or to a group.
+    /// Source endpoint that an application gave, with this node's name for "this node"; `None` if it belongs to another
+    /// node or to a group.
     // 9171-5.2-2, 5050-5.2-4
     pub(super) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
@@ -183,9 +183,8 @@ impl Agent {
         self.work.push(Step::Deliver(endpoint));
     }
 
-    /// Whether an application here waits for a bundle and may receive it through reserved room: no other bundle waits
-    /// for the application, and its unanswered deliveries take little of that room. An application that does not read
-    /// gets none of the reserve.
+    /// Whether an application here waits for a bundle and may receive it through reserved room: its queue is empty, and
+    /// it leaves little of that room unanswered. So an application that does not read gets none of that room.
     pub(super) fn is_awaited(&self, held: &Held) -> bool {
         let most = self.settings.limits.reserved_bytes / UNANSWERED_PART;
         self.deliveries.has_reader(&self.mailbox(held), held.bundle.payload.len(), most)
@@ -278,8 +277,8 @@ impl Agent {
         }
     }
 
-    /// Waiting fragments that a bundle makes needless by arriving whole: those that no link vouches for, and, if a link
-    /// vouches for the whole, those whose content does not differ from it.
+    /// Waiting fragments that a whole bundle replaces: those that no link vouches for, and, if a link vouches for the
+    /// whole, those that do not differ from it.
     fn pieces_of(&self, whole: &Held) -> Vec<Handle> {
         let strange = self.is_unvouched(whole.handle());
         let mut pieces = self.fragments.of(whole.bundle.original_id());

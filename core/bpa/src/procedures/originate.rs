@@ -132,7 +132,8 @@ impl Agent {
     }
 
     /// Makes a new bundle with an identity that no held bundle has, and protects it. A version that encodes timestamps
-    /// differently may map two to one, which shows only in the finished bundle: such timestamps are skipped, too.
+    /// differently may map two to one identity, which shows only in the finished bundle: such timestamps are skipped,
+    /// too.
     // 5050-4.5.1-1
     pub(crate) fn make_new<S: Sink<Output>>(
         &mut self,

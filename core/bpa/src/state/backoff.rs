@@ -35,7 +35,7 @@ type BackoffKey = (PeerId, Alike);
 /// State of one group at a neighbour without room.
 #[derive(Debug, Default)]
 struct Rest {
-    /// Time before which no bundle of the group is sent there.
+    /// Time before which the neighbour is sent no bundle of the group.
     until: Instant,
     /// Time at which the next waiting bundle is tried, whatever became of the last one.
     again: Instant,

@@ -12,8 +12,7 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
 use farlink_book::{Book, Flags, Handle, Held, RetentionConstraint};
 
-/// Waiting fragments of one original. Fragments under one identity whose bytes or fields disagree are kept apart, as
-/// different contents.
+/// Waiting fragments that agree in content, so that they may be joined.
 #[derive(Debug)]
 struct Joining {
     have: Ranges,

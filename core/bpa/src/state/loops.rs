@@ -105,8 +105,8 @@ impl LoopTable {
             self.grow(now);
         }
     }
-    /// Puts an entry in the place of one that is outdated, else of the oldest that has not returned: an entry that has
-    /// returned is evidence of a loop and outlives others. Returns false if no entry of the group may go.
+    /// Replaces an outdated entry of the group, else the oldest that has not returned: an entry that has returned is
+    /// evidence of a loop and outlives others. Returns false if no entry may go.
     fn put(&mut self, new: Slot, now: Instant) -> bool {
         let (places, yields) = (self.places(new.tag), self.yields);
         let group = self.slots.get_mut(places).into_iter().flatten();

@@ -95,7 +95,7 @@ impl Delivered {
         let known = if content == Delivered::UNKNOWN { 0 } else { content };
         Delivered { content: known, vouched: kept & 1 != 0 || kept == 0 }
     }
-    /// The record as one number. The number 0 stands for records of earlier releases, which had no content numbers.
+    /// The record as one number; 0 in records of releases without content numbers.
     pub fn kept(self) -> u64 {
         let content = if self.content == 0 { Delivered::UNKNOWN } else { self.content & !1 };
         content | u64::from(self.vouched)

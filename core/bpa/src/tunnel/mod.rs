@@ -1,5 +1,5 @@
-//! Bundles inside bundles (draft-ietf-dtn-bibect): the state of inner and outer bundles, and gathered answers to the
-//! nodes that sent bundles into a tunnel.
+//! Bundles inside bundles (draft-ietf-dtn-bibect): the state of inner and outer bundles, and gathered answers to
+//! senders.
 //!
 //! To the rest of the agent a tunnel is a transmission over [`LinkId::TUNNEL`]:
 //! [`RetentionConstraint::Send`](farlink_book::RetentionConstraint) holds the inner bundle until the outer one has

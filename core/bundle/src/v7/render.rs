@@ -98,9 +98,9 @@ fn len_of_tail(meta: &BundleMeta, shape: Option<&PayloadShape>) -> u8 {
 
 /// Encodes the bundle as it leaves. Previous node, age, hop count and labels come from `hop`, each in its block with
 /// its own number, flags and CRC type. A null node, or no labels, removes the block. Missing blocks are added with the
-/// CRC type of [`HopState::crc`], else of the primary block: previous node (RFC 9171 4.4.1), labels, the mark of
-/// unvouched bundles, and the age of a bundle without creation time. All other blocks stay byte for byte, unless
-/// [`HopState::crc`] gives them another CRC type.
+/// CRC type of [`HopState::crc`], else of the primary block: previous node (RFC 9171 4.4.1), labels, mark of unvouched
+/// bundles, and an age without creation time. All other blocks stay byte for byte, unless [`HopState::crc`] gives them
+/// another CRC type.
 ///
 /// `cut` selects a fragment with this range of the payload (RFC 9171 5.8); the whole range is no fragment. The CRC of a
 /// fragment, like any new CRC ([`computes_crc`]), needs the payload bytes in memory; without them it is zero (simulated

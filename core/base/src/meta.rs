@@ -128,7 +128,7 @@ impl Rare {
 #[derive(Clone, Debug)]
 pub struct BundleMeta {
     /// Identity as a number ([`BundleId::fingerprint_in`] the version). Anonymous bundles have no identity (RFC 9171
-    /// 4.2.3): never compare this field of two of them.
+    /// 4.2.3): never compare this field of two anonymous bundles.
     pub id: u128,
     /// Source endpoint.
     pub source: EndpointId,
@@ -212,7 +212,7 @@ impl BundleMeta {
     pub fn is_for_group(&self) -> bool {
         !self.destination.is_singleton()
     }
-    /// Whether the bundle may be fragmented (RFC 9171 4.2.3).
+    /// Whether the bundle may be fragmented (RFC 9171 4.2.3) and has more than one byte of payload.
     // 5050-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.facts.has(Facts::NO_FRAGMENT) && !self.is_anonymous() && self.payload.len() > 1

@@ -69,7 +69,7 @@ words! {
 }
 
 impl LinkCrc {
-    /// CRC type that the link names; `None`: it follows the node.
+    /// CRC type that the link names; `None`: the node's setting applies.
     pub const fn kind(self) -> Option<CrcType> {
         match self {
             LinkCrc::Node => None,

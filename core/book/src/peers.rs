@@ -7,7 +7,7 @@ use farlink_base::{
     set,
 };
 
-/// Number of names of one neighbour from which on a name that it merely claims is ignored.
+/// Once a neighbour has this many names, names that it merely claims are ignored.
 const NAMES_MAX: usize = 64;
 
 /// Certainty of a neighbour's name, in ascending order. A weaker one never displaces a stronger one.
@@ -83,7 +83,7 @@ pub struct Peer {
     pub heard: bool,
     /// Newest hello of this encounter.
     pub newest_hello: Newest,
-    /// Time up to which the neighbour's budget for hellos is spent.
+    /// Time until which the neighbour's budget for hellos is used up.
     pub hellos_until: Instant,
     /// Low halves of the identities of bundles that the neighbour is known to have.
     has: KnownBundles,

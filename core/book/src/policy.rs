@@ -364,7 +364,7 @@ pub enum Action {
     /// Asks the router again about every waiting bundle. Bundles that are queued for a link stay there until their next
     /// hop's time ends; [`Action::Reroute`] takes a bundle out.
     RerouteAll,
-    /// Asks the router again about waiting bundles for this node.
+    /// Asks the router again about waiting bundles for the given node.
     RerouteTo(NodeId),
     /// Asks both policies again which bundles this neighbour should get.
     Reask(PeerId),

@@ -111,8 +111,7 @@ pub enum Record {
     Hello(Bytes),
     /// Custody signals about bundles handed over.
     Custody(Vec<Signal>),
-    /// Content for the application registered at the record's destination, such as a status report, or of an unknown
-    /// type.
+    /// Status report or record of unknown type, for the application registered at the record's destination.
     Other,
     /// A record that cannot be parsed.
     Unreadable,

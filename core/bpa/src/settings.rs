@@ -55,7 +55,7 @@ impl CustodySettings {
 pub struct TunnelSettings {
     /// Node ID of the far end. Bundles that come from there inside other bundles are extracted here.
     pub end: EndpointId,
-    /// Patterns of destinations whose bundles enter the tunnel. Empty: bundles only come out of it here.
+    /// Patterns of destinations whose bundles enter the tunnel. Empty: this node only extracts bundles.
     pub to: Vec<String>,
     /// Whether a bundle is kept until the far end has acknowledged it.
     pub custody: bool,

@@ -45,8 +45,9 @@ impl Agent {
         self.settings.durable && self.custody.is_some() && !self.policies.offers()
     }
 
-    /// Node ID under which this node takes custody of a bundle: one of the source's scheme, because a version 6 bundle
-    /// cannot mix numbers and names (RFC 6260). `None` if this node has no such name.
+    /// Node ID under which this node takes custody of a bundle: one of the source's scheme, if there is one. `None` for
+    /// a source in numbers if this node has only names, for which a version 6 bundle without dictionary has no place
+    /// (RFC 6260).
     fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
         let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
         let alike = self.settings.node_ids.iter().find(|id| numbers(id) == numbers(&meta.source));

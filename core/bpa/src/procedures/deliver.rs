@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, NodeId, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
-/// Divisor of the reserved room; the quotient bounds the bytes that a registration may leave unanswered and still get
-/// bundles in reserved room.
+/// A registration gets bundles in reserved room while its unanswered bytes are at most the reserved room divided by
+/// this.
 const UNANSWERED_PART: u64 = 4;
 
 impl Agent {

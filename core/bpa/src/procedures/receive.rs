@@ -318,9 +318,9 @@ impl Agent {
         }
     }
 
-    /// Whether a bundle comes from its own destination: some nodes (dtn7-go) pass on bundles that they delivered. Sent
-    /// back, the bundle would be delivered twice or loop. It is refused, so that it is not lost if another node of the
-    /// same name is meant.
+    /// Whether a bundle comes from its own destination: some nodes (dtn7-go) pass on bundles that they delivered.
+    /// Sending it back would deliver it twice or let it loop; refusing it loses nothing if another node of the same
+    /// name is meant.
     fn was_there(&self, bundle: &BundleMeta, from: PeerId) -> bool {
         let node = bundle.destination_node();
         node != NodeId::NULL

@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use farlink_base::{BundleMeta, Instant};
 
-/// Most vouched bundles remembered: 256 KiB. A bundle evicted before it returns is forwarded at once.
+/// Most vouched bundles remembered, in 256 KiB. A bundle evicted before it returns is forwarded at once.
 const VOUCHED_MAX: usize = 1 << 14;
-/// Most other bundles remembered: 128 KiB.
+/// Most other bundles remembered, in 128 KiB.
 const STRANGE_MAX: usize = 1 << 13;
 /// Initial number of slots, doubled whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
@@ -147,7 +147,7 @@ impl Loops {
     pub fn returned(&mut self, tag: u64, strange: bool, now: Instant) -> Option<u8> {
         self.0[usize::from(strange)].returned(tag, now)
     }
-    /// Whether any bundle of this kind was ever remembered.
+    /// Whether any bundle was ever remembered; `strange`: any that no link vouches for.
     pub fn knows_any(&self, strange: bool) -> bool {
         !self.0[usize::from(strange)].slots.is_empty()
     }

@@ -113,7 +113,7 @@ impl Offers {
             offer.line_up(peer, &mut self.busy);
         }
     }
-    /// Lets all neighbours consider newly arrived bundles.
+    /// Queues all neighbours, so that newly arrived bundles are considered for them.
     pub(super) fn wake_all(&mut self) {
         for (peer, offer) in &mut self.peers {
             if offer.seen_all && offer.awaits.is_none() {

@@ -152,7 +152,7 @@ impl Queues {
         }
         self.join(list, prev, next, at, at);
     }
-    /// Links neighbours in a list: `after` follows `prev`, and `before` precedes `next`.
+    /// Links adjacent places of a list: `after` follows `prev`, and `before` precedes `next`.
     fn join(&mut self, list: u32, prev: u32, next: u32, after: u32, before: u32) {
         match self.legs.get_mut(prev) {
             Some(entry) => entry.next = after,

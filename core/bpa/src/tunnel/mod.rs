@@ -297,7 +297,7 @@ impl Tunnels {
         End::Inner(inner.outer, inner.send.filter(|_| inner.made))
     }
 
-    /// Schedules the repetition of a bundle without a signal.
+    /// Schedules the time at which a bundle is sent again unless a signal comes.
     fn repeat_at(&mut self, number: u64, at: Instant) {
         self.repeats.at(number, at);
     }

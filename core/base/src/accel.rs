@@ -9,13 +9,13 @@ pub struct Accel {
     /// Continues a CRC-32C over `bytes`. State 0 is the start; the initial and final inversion happen inside, as in
     /// [`crc32c`].
     pub crc32c: fn(state: u32, bytes: &[u8]) -> u32,
-    /// Continues a CRC-16/X-25 over `bytes`, with the same convention.
+    /// Continues a CRC-16/X-25 over `bytes`; state and inversions as in [`crc16_x25`].
     pub crc16_x25: fn(state: u16, bytes: &[u8]) -> u16,
     /// [`carryless_sums`], the inner loop of content digests.
     pub carryless_sums: CarrylessSums,
 }
 
-/// A function like [`carryless_sums`].
+/// Type of [`carryless_sums`], with its contract.
 pub type CarrylessSums = fn(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[u64; 2]]);
 
 /// Accelerated AES-GCM, in place, with 16- or 32-byte keys and 16-byte tags.

@@ -1,10 +1,11 @@
 //! Keyed digest of a bundle's content, by which two copies are compared when only one of them is in memory.
 //!
 //! The key is a node's own secret, so a universal hash is enough: an attacker without the key finds two contents with
-//! equal digests with a probability of about 2^-62 per try, however it chooses them. Of each block of 1 KiB the products
-//! of pairs of words, added to words of the key, are summed without carries (NH of UMAC, Black et al., 1999, over
-//! polynomials: CLHASH, Lemire and Kaser, 2016). The sums are the coefficients of a polynomial over 2^127 - 1 (VMAC,
-//! 2007), the length its last coefficient. Patterns ([`Chunk::Fill`]) are digested by their description.
+//! equal digests with a probability of about 2^-62 per try, however it chooses them. In each block of 1 KiB, words are
+//! XORed with words of the key and multiplied in pairs without carries, and the products are XORed (NH of UMAC, Black
+//! et al., 1999, over polynomials: CLHASH, Lemire and Kaser, 2016). These sums are the coefficients of a polynomial
+//! over 2^127 - 1 (VMAC, 2007); the length is its last coefficient. A pattern ([`Chunk::Fill`]) enters by seed,
+//! position and length instead of its bytes.
 
 use crate::accel::{Accel, CarrylessSums};
 use crate::payload::{Chunk, Payload};
@@ -172,7 +173,7 @@ impl Digester {
         let next = u128::from(high) << 64 | u128::from(low);
         self.sum = reduce(multiply(self.sum, self.key.0.point) + reduce(next));
     }
-    /// Finishes the digest. It is never 0, which elsewhere means that a digest is not known.
+    /// Finishes the digest. The result is never 0, because 0 stands for an unknown digest.
     pub fn finish(mut self) -> u64 {
         self.end_pattern();
         if self.filled > 0 {

@@ -95,7 +95,7 @@ impl EndpointId {
             _ => None,
         }
     }
-    /// Bytes of the name in memory of its own; 0 for ipn.
+    /// Bytes allocated for the endpoint's name; 0 for ipn and the null endpoint.
     pub fn name_bytes(&self) -> u64 {
         match self {
             EndpointId::Null | EndpointId::Ipn { .. } => 0,
@@ -189,7 +189,7 @@ impl EndpointId {
         let numbers = parts.iter().all(|part| *part == "!" || number(part, u64::MAX).is_ok());
         numbers && parts.len() <= 3 && parts[0] != "0"
     }
-    /// Whether at most one node is a member of the endpoint (RFC 9171 4.2.5.1.1).
+    /// Whether at most one node is a member of the endpoint (RFC 9171 4.2.5.1.1); false for unknown schemes.
     // 9758-5.1-1
     pub fn is_singleton(&self) -> bool {
         match self {
@@ -211,7 +211,8 @@ impl EndpointId {
     pub fn ipn_node(&self) -> Option<u64> {
         if let EndpointId::Ipn { node, .. } = self { Some(*node) } else { None }
     }
-    /// Service number (ipn), or a stable hash of the demux with the top bit set (dtn); 0 for node IDs.
+    /// Service number (ipn), or a stable hash of the demux with the top bit set (dtn); 0 for node IDs and other
+    /// schemes.
     pub fn service_number(&self) -> u64 {
         match self {
             EndpointId::Ipn { service, .. } => u64::from(*service),

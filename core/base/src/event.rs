@@ -158,7 +158,7 @@ pub enum Event {
     CustodyReleased { bundle: BundleHandle },
     /// No custody signal arrived in time, or custody was refused: the bundle is sent again.
     CustodyRepeated { bundle: BundleHandle },
-    /// A signal was sent to a previous custodian, or to the sender into a tunnel.
+    /// A signal was sent to a previous custodian, or to the other end of a tunnel.
     CustodySignalled {
         to: NodeId,
         /// Whether the receiver may release the bundles; if false, they were refused.

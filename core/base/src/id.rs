@@ -55,7 +55,7 @@ pub struct PeerId(pub u32);
 impl PeerId {
     /// No neighbour: the bundle was created here, or its previous node is unknown.
     pub const NONE: PeerId = PeerId(0);
-    /// Number that stands for a tunnel in the place of a previous node. The bundle came inside another one, and the
+    /// Number that stands for tunnel `place` as the previous node of a bundle that came inside another one: the
     /// neighbour that sent the outer bundle does not know the inner one.
     pub const fn tunnel(place: u32) -> PeerId {
         PeerId(u32::MAX - place)

@@ -1,4 +1,4 @@
-//! Identity of a bundle: for people, for programs, and as one number.
+//! Identity of a bundle: as fields, as text, and as one number.
 
 use crate::eid::EndpointId;
 use crate::hash::hash128;

@@ -7,7 +7,7 @@ use crate::time::Instant;
 /// new age, both in ms. Returns `None` if they hold no age.
 pub type Restamp = fn(&Payload, u64, u64) -> Option<Payload>;
 
-/// Deadline by which a waiting bundle must leave, and the age it has until then (RFC 9171 5.4 step 4).
+/// Deadline by which a waiting bundle must leave, and the data to write its age then (RFC 9171 5.4 step 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
     /// Instant at which the bundle had the age that its bytes hold.
@@ -21,7 +21,7 @@ pub struct Leaving {
 }
 
 impl Leaving {
-    /// For a bundle that never expires and leaves unchanged, however long it waited.
+    /// Value for a bundle that never expires and leaves unchanged, however long it waited.
     pub const AS_IT_IS: Leaving = Leaving { written: Instant::ZERO, age_ms: 0, expires: Instant::MAX, restamp: None };
 
     /// Whether the lifetime has ended, so that the bundle must not leave.

@@ -72,7 +72,7 @@ impl Duties {
         self.0 & bits == bits
     }
 
-    /// Lowest bit of a number: 0, or one more than an index in [`Self::SECURITY`].
+    /// Lowest bit of the security reason: 0 for none, else its index in [`Self::SECURITY`] plus 1.
     const SECURITY_AT: u8 = 4;
     const SECURITY: [DeleteReason; 5] = [
         DeleteReason::MissingSecurity,
@@ -128,7 +128,7 @@ impl Rare {
 #[derive(Clone, Debug)]
 pub struct BundleMeta {
     /// Identity as a number ([`BundleId::fingerprint_in`] the version). Anonymous bundles have no identity (RFC 9171
-    /// 4.2.3): never compare this field of two of them.
+    /// 4.2.3): never compare this field of two anonymous bundles.
     pub id: u128,
     /// Source endpoint.
     pub source: EndpointId,
@@ -158,7 +158,8 @@ pub struct BundleMeta {
     /// Offset of the end of the primary block in `head`, by which the block can be skipped unparsed; 0: the codec
     /// searches for it.
     pub primary_end: u16,
-    /// Codec's knowledge of the bytes after the payload: the payload's CRC, or their length in `head`.
+    /// Codec's data about the bytes after the payload: in version 7 the payload's CRC, in version 6 their number (they
+    /// end `head`).
     pub tail: u32,
     /// Number of bytes after the payload that are not in `head`.
     pub tail_len: u8,
@@ -211,7 +212,7 @@ impl BundleMeta {
     pub fn is_for_group(&self) -> bool {
         !self.destination.is_singleton()
     }
-    /// Whether the bundle may be fragmented (RFC 9171 4.2.3).
+    /// Whether the bundle may be fragmented (RFC 9171 4.2.3) and has more than one byte of payload.
     // 5050-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.facts.has(Facts::NO_FRAGMENT) && !self.is_anonymous() && self.payload.len() > 1
@@ -268,14 +269,14 @@ impl Transfer {
     pub const COUNTER: u64 = 1;
 }
 
-/// CRC type of a departing bundle's blocks. The primary block keeps its own in any case (RFC 9171 4.3.1); of the others
-/// the standard demands no lasting CRC.
+/// CRC type of a departing bundle's blocks. The primary block always keeps its own (RFC 9171 4.3.1); the other blocks
+/// may change theirs at each hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopCrc {
     /// CRC type of the blocks that this hop adds.
     pub kind: CrcType,
-    /// Whether the blocks that the bundle has get it, too. A block under a security operation gets none (RFC 9173
-    /// 3.8.1, 4.8.1).
+    /// Whether blocks that the bundle already has get this CRC, too. A block under a security operation gets none (RFC
+    /// 9173 3.8.1, 4.8.1).
     pub all: bool,
 }
 
@@ -290,13 +291,12 @@ pub struct HopState {
     pub hops: u8,
     /// Labels of the router and of the congestion control, if present.
     pub labels: Option<[u32; 2]>,
-    /// Current custodian; in a departing bundle, this node if it has custody. Null without a custodian, and in a
-    /// departing bundle where the field stays as it was.
+    /// Current custodian, or null. In a departing bundle: this node if it has custody; null leaves the field unchanged.
     pub custodian: EndpointId,
     /// Number that the custodian gave to the bundle, if any; in a departing bundle only together with a custodian.
     pub transfer: Option<Box<Transfer>>,
-    /// Whether a node on the path received the bundle from an unauthenticated neighbour (private block 241). Neighbours
-    /// that only forward it do not vouch for it.
+    /// Whether a node on the path received the bundle from an unauthenticated neighbour (private block 241). Nodes that
+    /// forward the bundle later do not clear this mark.
     pub unvouched: bool,
     /// CRC type on departure; `None`: added blocks have that of the primary block, and all others their own.
     pub crc: Option<HopCrc>,

@@ -252,7 +252,7 @@ settings! {
         "Longer bundles go to a durable store while they arrive; \"0 B\": none.";
 }
 
-/// Shares of the store, which are fields of [`Limits`]; their defaults follow from the store's capacity.
+/// Shares of the store, which are fields of [`Limits`]; unless given, [`NodeSettings::settle`] computes them.
 const SHARES: &[NodeParam] = &[
     NodeParam::new(
         "store.strangers",
@@ -330,8 +330,8 @@ settings! {
     stranger_bytes: u64 = u64::MAX;
     + /// Most bytes kept of one source.
     source_bytes: u64 = u64::MAX;
-    + /// Bytes of the store reserved for expedited bundles and bundles that applications here wait for; with any, no
-    /// previous node fills the rest alone either. 0: none.
+    + /// Bytes of the store reserved for expedited bundles and for bundles that applications here wait for; 0: none.
+    /// With a reserve, no previous node fills the rest alone.
     reserved_bytes: u64 = 0;
 }
 

@@ -201,8 +201,8 @@ impl Payload {
             Chunks::Many(chunks) => chunks.into_iter().for_each(|c| self.push(c)),
         }
     }
-    /// Appends another rope; short pieces in memory are copied into one. So many short pieces cost little more than
-    /// their bytes, and do not keep the large buffers alive that they came in.
+    /// Appends another rope; short pieces in memory are copied into one, so that many of them need few chunks and do
+    /// not keep alive the large buffers that they came in.
     pub fn gather(&mut self, other: Payload) {
         // Copying a long piece would cost more than another chunk does.
         if other.len() >= SHORT || other.resident_len() < other.len() {

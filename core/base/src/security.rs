@@ -93,7 +93,7 @@ pub struct Rule {
     pub targets: Vec<u64>,
     /// Name of the key in the node's key ring.
     pub key: String,
-    /// For sources: whether each block gets a fresh key, which is wrapped with the named one.
+    /// For sources: whether each block gets a fresh key, wrapped with the named key.
     pub wrap: bool,
     /// For sources: bits of the hash, 256, 384 or 512.
     pub sha_bits: u16,
@@ -102,8 +102,8 @@ pub struct Rule {
     /// For sources: scope flags (RFC 9173 3.3.3), the sum of 1 for the primary block, 2 for the target's header and 4
     /// for the security block's header.
     pub scope: u8,
-    /// For verifiers and acceptors: whether operations must be there. A bundle whose payload or primary block lacks one
-    /// is deleted; any other block that lacks one is dropped.
+    /// For verifiers and acceptors: whether the operation must be there. Without it a bundle is deleted if the target
+    /// is the payload or primary block; any other target is dropped.
     pub required: bool,
     /// For verifiers and acceptors of required integrity: whether fragments pass, which cannot be checked before
     /// reassembly.

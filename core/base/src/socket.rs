@@ -1,5 +1,5 @@
-//! Contract between a layer and its sockets: events and requests. Driver and stack pass them with the layer's number,
-//! the stack passes them to and from that layer.
+//! Contract between a layer and its sockets: events and requests. Between driver and stack they carry the layer's
+//! number; the stack passes them to and from that layer.
 
 use crate::id::{LinkId, StreamId};
 use crate::layer::{DatagramBatch, Destination};

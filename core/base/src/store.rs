@@ -183,7 +183,7 @@ pub enum Input {
         /// Rope to load: extents of any records in any order, bytes and patterns.
         payload: Payload,
     },
-    /// Make the bound of reserved sequence numbers durable.
+    /// Make the bound of reserved sequence numbers (of creation timestamps) durable.
     SetCounter { value: u64 },
     /// A disk operation finished.
     DiskDone(DiskDone),

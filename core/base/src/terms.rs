@@ -37,11 +37,11 @@ macro_rules! terms {
     };
 }
 
-/// Types of blocks from which a node may choose.
+/// Range of block types that a node may configure.
 const BLOCK: Range = count(13, 191);
-/// Types of administrative records from which a node may choose.
+/// Range of administrative record types that a node may configure.
 const RECORD: Range = count(2, 64_999);
-/// Number of bundles that one signal may cover.
+/// Range of the number of bundles that one signal may cover.
 const GATHERED: Range = count(1, 100_000);
 
 terms! {

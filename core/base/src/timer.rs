@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 /// Children per heap entry.
 const ARITY: usize = 4;
-/// Number of leftovers up to which removing them all is not worth it; also of slots that are kept.
+/// Number of leftovers up to which the heap is not cleaned, and of slots that an empty queue keeps.
 const FEW: usize = 64;
 
 /// Key of an armed timer, by which it is cancelled.

@@ -78,7 +78,7 @@ fn scale(prefix: &str) -> Option<f64> {
     })
 }
 
-/// Rounds to an integer; the error is the name of the maximum.
+/// Rounds to an integer; the error of a value too large is `most`, the maximum as text.
 fn rounded(value: f64, most: &'static str) -> Result<u64, &'static str> {
     // The bound leaves a margin to u64::MAX, about 18.4e18, since doubles of that size are not exact.
     if value < 18e18 { Ok((value + 0.5) as u64) } else { Err(most) }

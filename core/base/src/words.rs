@@ -56,7 +56,7 @@ impl CrcType {
 words! {
     /// CRC of the bundles that leave over one link.
     LinkCrc {
-        /// As the node's own setting says.
+        /// The node's own `crc` setting applies.
         #[default]
         Node = "node",
         /// No CRC.
@@ -69,7 +69,7 @@ words! {
 }
 
 impl LinkCrc {
-    /// CRC type that the link names; `None`: it follows the node.
+    /// CRC type that the link names; `None`: the node's setting applies.
     pub const fn kind(self) -> Option<CrcType> {
         match self {
             LinkCrc::Node => None,

@@ -70,7 +70,7 @@ impl Buckets {
         self.heads[place] = head;
     }
     /// Adds a bucket if there are fewer buckets than `entries`. Returns the numbers of the bucket to be split and of
-    /// the new one; `None` if none was added or it is the first.
+    /// the new one; `None` if no bucket was added, or the first.
     pub fn grow(&mut self, entries: u32) -> Option<(u32, u32)> {
         if entries <= self.count {
             return None;

@@ -1,8 +1,8 @@
 //! Fill level of a store over time, computed from the rates at which bundles will arrive and leave; ION's planners call
 //! this a congestion forecast.
 //!
-//! The computation is exact: occupancy is counted in bits times nanoseconds. Bundles leave at the full rate while the
-//! store holds any; an empty store stays empty.
+//! The computation is exact: occupancy is counted in bits times nanoseconds. Bundles leave at the full rate until the
+//! store is empty.
 
 use alloc::vec::Vec;
 use farlink_base::{DataRate, Instant};

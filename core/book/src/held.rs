@@ -178,7 +178,7 @@ pub struct Held {
     pub labels: [u32; 2],
     /// Previous node (RFC 9171 section 4.4.1); [`PeerId::NONE`] for bundles created here, and if it is unknown.
     pub from: PeerId,
-    /// First of the bundle's places in the queues of links; changed by their owner only.
+    /// Number of the bundle's first entry in the queues of links; `u32::MAX`: none. Only the queues change it.
     pub leg: u32,
     /// Hops the bundle has made so far.
     pub hops: u8,

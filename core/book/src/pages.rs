@@ -79,8 +79,8 @@ impl<T, const FIRST: u32> IndexMut<u32> for Pages<T, FIRST> {
     }
 }
 
-/// Fewest slots of an empty pool at which its pages are freed: those of a smaller pool would be allocated again for
-/// every other bundle. [`MANY`] is the most, which bounds the time of freeing.
+/// Least number of slots of an emptied pool whose pages are freed; a smaller pool would allocate them again for the
+/// next bundle. [`MANY`] is the most, which bounds the time of freeing.
 const FEW: u32 = 64;
 const MANY: u32 = 4096;
 

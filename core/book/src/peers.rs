@@ -7,7 +7,7 @@ use farlink_base::{
     set,
 };
 
-/// Number of names of one neighbour from which on a name that it merely claims is ignored.
+/// Once a neighbour has this many names, names that it merely claims are ignored.
 const NAMES_MAX: usize = 64;
 
 /// Certainty of a neighbour's name, in ascending order. A weaker one never displaces a stronger one.
@@ -83,7 +83,7 @@ pub struct Peer {
     pub heard: bool,
     /// Newest hello of this encounter.
     pub newest_hello: Newest,
-    /// Time up to which the neighbour's budget for hellos is spent.
+    /// Time until which the neighbour's budget for hellos is used up.
     pub hellos_until: Instant,
     /// Low halves of the identities of bundles that the neighbour is known to have.
     has: KnownBundles,
@@ -102,8 +102,8 @@ impl Default for Newest {
     }
 }
 impl Newest {
-    /// Notes a hello as the newest if it was created later than the last one, or if that arrived more than `counts`
-    /// ago. Returns whether it was noted.
+    /// Notes a hello as the newest if it was created later than the last one, or if the last one arrived at least
+    /// `counts` ago. Returns whether it was noted.
     pub fn is_news(&mut self, made: CreationTimestamp, now: Instant, counts: Duration) -> bool {
         let news = self.came == Instant::MAX || made > self.made || self.came + counts <= now;
         if news {

@@ -63,8 +63,8 @@ impl Node<'_> {
     }
 }
 
-/// Global knowledge that no real node has. A policy that uses it is registered with `oracle: true`; it is there only if
-/// the driver gave an oracle to the agent. The agent reports its own node's events to the oracle.
+/// Global knowledge that no real node has. A policy that uses it is registered with `oracle: true`; an agent has an
+/// oracle only if the driver gave it one, and reports its own node's events to it.
 pub trait Oracle {
     /// Number of copies of a bundle in the whole network.
     fn copies(&self, id: u128) -> u64;
@@ -166,8 +166,8 @@ pub enum PolicyEvent<'a> {
     Kept {
         /// The new bundle.
         bundle: Handle,
-        /// Label of this policy that the bundle arrived with, 0 if only the other policy's label is not 0. `None` if
-        /// the bundle came without labels (both 0) or was created here.
+        /// Label of this policy that the bundle arrived with; 0 if only the other policy's label travelled. `None` if
+        /// no labels travelled (both 0), or the bundle was created here.
         wire: Option<u32>,
     },
     /// A bundle was passed to the convergence layer for a neighbour. Its labels here are already those that stay.
@@ -364,7 +364,7 @@ pub enum Action {
     /// Asks the router again about every waiting bundle. Bundles that are queued for a link stay there until their next
     /// hop's time ends; [`Action::Reroute`] takes a bundle out.
     RerouteAll,
-    /// Asks the router again about waiting bundles for this node.
+    /// Asks the router again about waiting bundles for the given node.
     RerouteTo(NodeId),
     /// Asks both policies again which bundles this neighbour should get.
     Reask(PeerId),

@@ -26,8 +26,8 @@ impl<K: Ord + Copy> Reporters<K> {
     pub fn name(peer: &Peer) -> NodeId {
         if peer.identity() >= Identity::Address { peer.node } else { NodeId::NULL }
     }
-    /// Notes that a peer reported an entry. An entry of another peer passes to it only if it has fewer entries:
-    /// otherwise a peer that repeats everything could have everything evicted.
+    /// Notes that `reporter` reported an entry. An entry of another peer passes to `reporter` only if `reporter` has
+    /// fewer: a peer that repeats everything must not have everything evicted.
     pub fn note(&mut self, key: K, reporter: NodeId) {
         if let Some((before, _)) = self.by_key.get(&key).copied() {
             // The peer with fewer entries is believed to know the entry first-hand.

@@ -140,7 +140,7 @@ impl Agent {
             settings,
         }
     }
-    /// Sets the initial contact plan; the first clock reading places it.
+    /// Sets the initial contact plan; the first clock reading places it in time.
     pub fn preload_plan(&mut self, plan: Arc<PlanIndex>) {
         self.plan.preload(plan);
     }
@@ -169,7 +169,7 @@ impl Agent {
     pub fn resident(&self) -> u64 {
         self.bounds.memory.resident()
     }
-    /// Bytes by which heads exceed the usual length, all held bundles together;
+    /// Bytes of heads (all before the payload) beyond the usual 256 of each held bundle;
     /// [`Limits::head_bytes`](crate::Limits::head_bytes) bounds them.
     pub fn heads(&self) -> u64 {
         self.bounds.fair_share.heads()
@@ -206,7 +206,7 @@ impl Agent {
     ) -> bool {
         self.take_link(&mut Context { now, edge, out }, settings, origin)
     }
-    /// Replaces a link's settings that do not depend on its layer; bundles handed over before left by the old ones.
+    /// Replaces those settings of a link that do not depend on its layer, for bundles handed over from now on.
     pub fn set_link_terms(&mut self, id: LinkId, terms: LinkTerms) {
         if let Some(link) = self.neighbours.link_mut(id) {
             link.terms = terms;

@@ -33,7 +33,7 @@ pub struct SendRequest {
     pub facts: Facts,
     /// Lifetime of the bundle, ms.
     pub lifetime_ms: u64,
-    /// Class of service; other than normal travels in a QoS block.
+    /// Class of service; any but normal adds a QoS block.
     pub priority: Priority,
     /// Hop limit; 0 for the node's default.
     pub hop_limit: u8,
@@ -274,7 +274,7 @@ pub struct Status {
     pub node_ids: Vec<EndpointId>,
     /// Number of bundles kept.
     pub bundles: u64,
-    /// Size of the bundles kept.
+    /// Size of the bundles kept, bytes.
     pub bytes: u64,
     /// Most bytes that may be kept in the store.
     pub capacity: u64,

@@ -44,7 +44,8 @@ pub enum Status {
     Deleted,
 }
 
-/// Answer about a bundle to the custodian that handed it over (RFC 5050 6.1.2), or to the sender into a tunnel.
+/// Answer about a bundle to the custodian that handed it over (RFC 5050 6.1.2), or to the node that sent it into a
+/// tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Answer {
     /// Custody was taken, or the bundle delivered.
@@ -110,8 +111,7 @@ pub enum Record {
     Hello(Bytes),
     /// Custody signals about bundles handed over.
     Custody(Vec<Signal>),
-    /// Content for the application registered at the record's destination, such as a status report, or of an unknown
-    /// type.
+    /// Status report or record of unknown type, for the application registered at the record's destination.
     Other,
     /// A record that cannot be parsed.
     Unreadable,
@@ -236,8 +236,8 @@ pub trait Edge {
         // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
     }
-    /// Payload of a compressed reporting signal. Sources among `known` are left out where they are implied. `None` if
-    /// this edge makes no such signals.
+    /// Payload of a compressed reporting signal, which names a source only if it is not among `known`. `None` if this
+    /// edge makes no such signals.
     fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
         // Compressed reporting is optional (CCSDS 734.6-O-1).
         None
@@ -258,7 +258,7 @@ pub trait Edge {
         codes: TunnelCodes,
         depth_max: usize,
     ) -> Result<Carried, Malformed>;
-    /// Number of nested bundles that carry another one, from this bundle inwards; counted up to `most`.
+    /// Number of bundles, this one included, that carry another bundle inside; counted from outside, up to `most`.
     fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize;
     /// Keyed digest of the payload, of the plaintext if this node can decrypt it. 0 if the payload is not in memory and
     /// was not digested before.

@@ -70,7 +70,7 @@ pub enum Input {
         bundle: Arc<BundleMeta>,
         /// Fields that change from hop to hop.
         hop: Box<HopState>,
-        /// Bytes of the arriving bundle, in its encoded form, that are promised once the piece is kept.
+        /// Range of the arriving bundle's encoded bytes that is promised once the piece is kept.
         promises: Range<u64>,
     },
     /// A bundle that began to arrive will not complete; no verdict is wanted.

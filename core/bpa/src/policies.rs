@@ -22,7 +22,7 @@ pub(crate) struct Seen<'a> {
     pub book: &'a Book,
     pub peers: &'a Peers,
     pub capacity: u64,
-    /// Passed on to the congestion control only.
+    /// Contact plan, given to the congestion control only.
     pub plan: &'a dyn Journeys,
 }
 

@@ -42,7 +42,7 @@ impl Default for CustodySettings {
     }
 }
 impl CustodySettings {
-    /// Settings with these terms, empty pattern lists, and zero for the rest.
+    /// Settings with these terms, empty pattern lists, and 0 bytes of custody.
     pub fn of(terms: &CustodyTerms) -> Self {
         let CustodyTerms { timeout, timeout_max, signal_delay, signal_bundles, .. } = *terms;
         let [from, to, request] = [const { Vec::new() }; 3];
@@ -55,7 +55,7 @@ impl CustodySettings {
 pub struct TunnelSettings {
     /// Node ID of the far end. Bundles that come from there inside other bundles are extracted here.
     pub end: EndpointId,
-    /// Patterns of destinations whose bundles enter the tunnel. Empty: bundles only come out of it here.
+    /// Patterns of destinations whose bundles enter the tunnel. Empty: this node only extracts bundles.
     pub to: Vec<String>,
     /// Whether a bundle is kept until the far end has acknowledged it.
     pub custody: bool,
@@ -65,7 +65,7 @@ pub struct TunnelSettings {
     pub timeout_max: Duration,
     /// Time for which answers to the far end are gathered.
     pub signal_delay: Duration,
-    /// Number of gathered answers or reports at which they leave at once.
+    /// Number of gathered answers at which they leave at once.
     pub signal_bundles: u64,
     /// Most bundles on their way into the tunnel at once: those whose outer bundle has not left this node. At least one
     /// may enter.
@@ -99,7 +99,7 @@ pub struct CompressedSettings {
     pub request: Vec<String>,
     /// Time for which reports are gathered.
     pub delay: Duration,
-    /// Number of gathered answers or reports at which they leave at once.
+    /// Number of gathered reports at which they leave at once.
     pub bundles: u64,
 }
 impl Default for CompressedSettings {
@@ -136,7 +136,7 @@ pub struct LinkSettings {
     pub rate: Option<DataRate>,
     /// One-way delay in the absence of a contact.
     pub one_way_delay: Duration,
-    /// Settings that do not depend on its layer.
+    /// Settings of the link that do not depend on its layer.
     pub terms: LinkTerms,
     /// Bytes that the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that bundles handed
     /// over fit the contact.

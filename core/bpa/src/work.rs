@@ -57,7 +57,7 @@ pub(crate) enum Step {
     Signal(Box<tunnel::ReceivedTunnelSignal>),
     /// A bundle that came through a tunnel waits to be opened.
     Outer(Handle),
-    /// An outer bundle left the node (`true`) or was given up.
+    /// The outer bundle around the bundle of this number left the node (`true`) or was given up.
     Tunnel(u64, bool),
     /// Room in a tunnel is free for the next bundle in line.
     Line,

@@ -139,7 +139,8 @@ fn implausible_downtime_counts_zero() {
     assert_eq!(node.deleted(), [DeleteReason::Expired], "its age runs on");
 }
 
-/// A node that recovers a bundle stored without wall time at an operating time of 100 s; the last note reads `ran_ms`.
+/// A node that recovers a bundle stored without wall time at an operating time of 100 s; `ran_ms` is the operating time
+/// last noted.
 fn found_after(ran_ms: u64) -> Node {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     let downtime_max = core::time::Duration::from_secs(86_400);

@@ -49,7 +49,7 @@ impl<'a> CborReader<'a> {
     pub fn is_at_end(&self) -> bool {
         self.position == self.bytes.len()
     }
-    /// Whether the last error was the end of the bytes.
+    /// Whether a read failed because the bytes ended.
     pub fn ran_short(&self) -> bool {
         self.short
     }

@@ -59,7 +59,7 @@ impl CborNesting {
         self.depth += 1;
         Ok(())
     }
-    /// Counts a complete item, and every item that it completes. Returns whether that was the outermost.
+    /// Counts a complete item, and every item that it completes. Returns whether the outermost item is complete.
     fn complete(&mut self) -> bool {
         while self.depth > 0 {
             let left = &mut self.left[self.depth - 1];
@@ -87,7 +87,7 @@ enum OldField {
     Reference,
     Length,
 }
-/// Blocks of a bundle of version 6.
+/// Progress through the blocks of a bundle of version 6.
 #[derive(Clone, Debug, Default)]
 struct OldBlocks {
     blocks: usize,

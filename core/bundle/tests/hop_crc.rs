@@ -17,7 +17,7 @@ fn accel() -> Accel {
 fn made(crc: CrcType, payload: &Payload) -> BundleMeta {
     asking(crc, payload, 13)
 }
-/// The same; with custody block 0 it may be fragmented.
+/// Like [`made`], with this type of custody block; 0: no such block, and the bundle may be fragmented.
 fn asking(crc: CrcType, payload: &Payload, custody: u64) -> BundleMeta {
     let draft = v7::BundleDraft {
         source: EndpointId::ipn(1, 1),

@@ -128,7 +128,7 @@ pub(crate) struct Custody {
     repeats: BTreeSet<(Instant, u64)>,
     gathered: BTreeMap<CustodySignalGroup, PendingSignals>,
     by_due: BTreeSet<(Instant, CustodySignalGroup)>,
-    /// Bytes of bundles that this node has custody of or will accept it for.
+    /// Bytes of bundles in custody here, accepted or about to be.
     bytes: u64,
 }
 

@@ -45,15 +45,16 @@ impl Agent {
         self.settings.durable && self.custody.is_some() && !self.policies.offers()
     }
 
-    /// Node ID under which this node takes custody of a bundle: one of the source's scheme, because a version 6 bundle
-    /// cannot mix numbers and names (RFC 6260). `None` if this node has no such name.
+    /// Node ID under which this node takes custody of a bundle: one of the source's scheme, if there is one. `None` for
+    /// a source in numbers if this node has only names, for which a version 6 bundle without dictionary has no place
+    /// (RFC 6260).
     fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
         let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
         let alike = self.settings.node_ids.iter().find(|id| numbers(id) == numbers(&meta.source));
         alike.cloned().or_else(|| (!numbers(&meta.source)).then(|| self.node_id()))
     }
 
-    /// Writes this node and its number of the bundle into an outgoing bundle that it has custody of.
+    /// Writes this node's name and number into an outgoing bundle of which it is custodian.
     pub(crate) fn say_custody(&self, held: &Held, hop: &mut HopState) {
         if held.has(RetentionConstraint::Custody) {
             hop.custodian = self.custodian_for(&held.bundle).unwrap_or_default();
@@ -120,7 +121,7 @@ impl Agent {
         let fits = custody.has_room(held.size()) && meta.overhead() <= HEAD_MAX;
         goes_on && fits && matches_any(&custody.settings.to, &meta.destination) && self.custodian_for(meta).is_some()
     }
-    /// Whether this node forwards a bundle that requests custody without accepting it.
+    /// Whether this node forwards a bundle without accepting the custody that the bundle requests.
     pub(crate) fn declines_custody(&self, bundle: Handle) -> bool {
         let (Some(custody), Some(held)) = (&self.custody, self.book.get(bundle)) else { return false };
         asks(&held.bundle) && !self.is_for_us(&held.bundle) && !custody.is(held.number, Stage::Promised)
@@ -216,16 +217,17 @@ impl Agent {
         }
     }
 
-    /// Whether this node certainly stays custodian of a bundle that another custodian also sends, so that the other may
-    /// release it. If this node has handed the bundle on, the other may have received it through that neighbour: the
-    /// custody signal that is under way would end custody here, too, and no custodian would be left.
+    /// Whether this node surely stays custodian of a bundle that `other` sends again, so that `other` may release it.
+    /// Once the bundle was handed on, this is sure only if `other` was custodian before this node: any other may have
+    /// got the bundle through this node. Its custody signal under way would end custody here, too, and no custodian
+    /// would be left.
     fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
         let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
         entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))
     }
 
-    /// Answers a custodian about one bundle: with other answers if the custodian numbered the bundle, else in a signal
-    /// of its own.
+    /// Answers a custodian about one bundle: gathered with other answers if the custodian numbered the bundle, else in
+    /// a signal of its own.
     fn answer<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,

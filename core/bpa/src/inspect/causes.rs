@@ -302,7 +302,7 @@ impl Agent {
         }
     }
 
-    /// Name of a disabled link to a node, or to the next hop of the node's static route, if there is one.
+    /// Name of a disabled link to the next hop of a destination's static route, or, without a route, to its node.
     fn disabled_link_to(&self, destination: &EndpointId) -> Option<&str> {
         let peer = self.neighbours.of_node(self.next_hop(destination).unwrap_or_else(|| destination.node()))?;
         let links = peer.links.iter().filter_map(|link| self.neighbours.link(*link));

@@ -92,7 +92,7 @@ impl Agent {
         Some(self.what_hinders(now, link).unwrap_or("up"))
     }
 
-    /// Plain settings and bounds that apply.
+    /// Settings and bounds that the agent obeys now.
     pub fn plain_settings(&self) -> (&AgentSettings, &Limits) {
         (&self.settings.node, &self.settings.limits)
     }

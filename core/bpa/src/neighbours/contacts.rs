@@ -177,8 +177,8 @@ impl Agent {
         }
     }
 
-    /// Routes the queue of a link that went down again if the neighbour has another link that is up, or the plan may
-    /// have another route; otherwise the bundles wait for the link.
+    /// Reroutes the queue of a link that went down, if the neighbour has another link that is up, or the plan may have
+    /// another route; otherwise the bundles wait for the link.
     fn leave_link(&mut self, id: LinkId, peer: farlink_base::PeerId) {
         let siblings = self.neighbours.peers().get(peer).is_some_and(farlink_book::Peer::is_up);
         let planned = self.neighbours.link(id).is_some_and(crate::neighbours::link::Link::is_planned);

@@ -24,7 +24,7 @@ pub(super) const LOOK: Duration = Duration::from_micros(2);
 pub(super) const AHEAD: Duration = Duration::from_secs(4);
 /// Most bytes of waiting hellos, all neighbours together; more are dropped.
 pub(super) const WAITING_MAX: usize = 4 << 20;
-/// Number of neighbours with waiting hellos from which on no further neighbour that only claims a name may join them.
+/// Once this many neighbours have waiting hellos, no further neighbour that only claims a name may have any.
 pub(super) const CLAIMING_MAX: usize = 64;
 
 /// Hellos of one neighbour whose budget was spent, joined.

@@ -15,7 +15,7 @@ pub(super) const VERSION: u8 = 1;
 /// Flag: the identities list recent deliveries and held bundles, up to [`IDS_MAX`], in place of earlier lists.
 pub(super) const SUMMARY: u8 = 1;
 /// Lifetime of a hello, ms, to which four times the light time of its link is added: the hello may wait for its link's
-/// turn. Also the time after which a neighbour that lost its numbers in a restart is accepted again.
+/// turn. Also the time after which a neighbour whose sequence numbers began again in a restart is accepted.
 pub(super) const LIFETIME_MS: u64 = 60_000;
 /// Most identities in one hello.
 pub(super) const IDS_MAX: usize = 8 << 10;

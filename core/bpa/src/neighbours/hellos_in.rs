@@ -11,8 +11,8 @@ use farlink_base::{CreationTimestamp, Instant, PeerId};
 use farlink_book::{PolicyEvent, Side};
 
 impl Agent {
-    /// Whether a hello is newer than all others of this encounter; if so, it is noted as the newest. A neighbour that
-    /// lost its numbers in a restart, and has no clock, is accepted again after a hello's lifetime.
+    /// Whether a hello is newer than all others of this encounter; if so, it is noted as the newest. A neighbour
+    /// without a clock whose sequence numbers began again in a restart is accepted after a hello's lifetime.
     pub(crate) fn is_news(&mut self, now: Instant, from: PeerId, made: CreationTimestamp) -> bool {
         let Some(peer) = self.neighbours.peer_mut(from) else { return false };
         peer.newest_hello.is_news(made, now, core::time::Duration::from_millis(LIFETIME_MS))
@@ -102,7 +102,7 @@ impl Agent {
             self.work.arm(at, Timer::Hello(from));
         }
     }
-    /// Evaluates a neighbour's waiting hellos if the budget admits them by now, else waits on.
+    /// Evaluates a neighbour's waiting hellos if the budget admits them by now, else arms the timer again.
     pub(crate) fn on_hello_timer(&mut self, now: Instant, from: PeerId) {
         let later = self.next_hello_at(from).filter(|at| *at > now);
         let waiting = self.hellos.hello_budget.as_mut().and_then(|hello_budget| hello_budget.waiting.get_mut(&from));

@@ -98,8 +98,8 @@ impl Agent {
         hello && !self.is_local(held.destination())
     }
 
-    /// Sends a hello again that did not get through, while its neighbour is up; after the backoff if the neighbour
-    /// refused it.
+    /// Repeats a hello that did not get through: at once, or after the backoff if the neighbour refused it. Drops the
+    /// hello if its neighbour is down.
     pub(crate) fn repeat_hello<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let peer = self.hellos.peer_of(bundle).and_then(|peer| self.neighbours.peers().get(peer));
         let Some(link) = peer.and_then(|peer| peer.up.first().copied()) else {

@@ -79,7 +79,7 @@ impl Cursor {
         let start = self.coming(plan, now).map(|w| w.start);
         end.into_iter().chain(start).min().filter(|at| *at < Instant::MAX)
     }
-    /// Light time of the contact in progress; without one, that of the last contact before, else of the first.
+    /// Light time of the contact in progress, else of the last contact before, else of the first.
     fn delay(&self, plan: Placed<'_>, now: Instant) -> Option<Duration> {
         let contacts = plan.index.contacts(self.group);
         let last = (self.next as usize).checked_sub(1).and_then(|i| contacts.get(i));
@@ -91,11 +91,11 @@ impl Cursor {
 /// Number of bundles that a ready link takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
-    /// Any number, at the link's pace.
+    /// Any number of bundles, at the link's pace.
     Many,
-    /// One; then none until the layer reports that it takes the next.
+    /// One bundle; then none until the layer takes the next.
     One,
-    /// One in each of its turns, which alternate with those of its radio's other links.
+    /// One bundle in each of its turns, which alternate with those of its radio's other links.
     Turns,
     /// Like `Turns`, and the link has reported waiting bundles since its last turn.
     Called,
@@ -144,7 +144,7 @@ pub struct Link {
     pub rate: Option<DataRate>,
     /// One-way delay that applies without a contact.
     pub one_way_delay: Duration,
-    /// Settings that do not depend on its layer.
+    /// Settings of the link that do not depend on its layer.
     pub terms: LinkTerms,
     /// Bytes on the link per 1,000,000 bytes of bundle.
     pub wire_bytes_per_million: u32,

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, NodeId, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
-/// Divisor of the reserved room; the quotient bounds the bytes that a registration may leave unanswered and still get
-/// bundles in reserved room.
+/// A registration gets bundles in reserved room while its unanswered bytes are at most the reserved room divided by
+/// this.
 const UNANSWERED_PART: u64 = 4;
 
 impl Agent {
@@ -46,8 +46,8 @@ impl Agent {
         }
     }
 
-    /// Source endpoint that an application gave, in the form used here; `None` if it belongs to another node or to a
-    /// group.
+    /// Source endpoint that an application gave, with this node's name for "this node"; `None` if it belongs to another
+    /// node or to a group.
     // 9171-5.2-2, 5050-5.2-4
     pub(super) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
@@ -68,7 +68,7 @@ impl Agent {
         }
     }
 
-    /// Endpoint in whose queue a bundle for this node waits: its destination in the form used here.
+    /// Endpoint in whose queue a bundle for this node waits: its destination in the form of [`EndpointId::canonical`].
     fn mailbox(&self, held: &Held) -> EndpointId {
         let destination = &held.bundle.destination;
         destination.canonical(&self.settings.node_ids).unwrap_or_else(|| destination.clone())
@@ -183,8 +183,8 @@ impl Agent {
         self.work.push(Step::Deliver(endpoint));
     }
 
-    /// Whether an application here waits for a bundle and may have it in reserved room: no bundle waits for it, and it
-    /// leaves little of that room unanswered. An application that does not read gets none of that room.
+    /// Whether an application here waits for a bundle and may receive it through reserved room: its queue is empty, and
+    /// it leaves little of that room unanswered. So an application that does not read gets none of that room.
     pub(super) fn is_awaited(&self, held: &Held) -> bool {
         let most = self.settings.limits.reserved_bytes / UNANSWERED_PART;
         self.deliveries.has_reader(&self.mailbox(held), held.bundle.payload.len(), most)
@@ -277,8 +277,8 @@ impl Agent {
         }
     }
 
-    /// Waiting fragments of a bundle that arrived whole: those that no link vouches for, and vouched ones with the same
-    /// content as a vouched whole.
+    /// Waiting fragments that a whole bundle replaces: those that no link vouches for, and, if a link vouches for the
+    /// whole, those that do not differ from it.
     fn pieces_of(&self, whole: &Held) -> Vec<Handle> {
         let strange = self.is_unvouched(whole.handle());
         let mut pieces = self.fragments.of(whole.bundle.original_id());

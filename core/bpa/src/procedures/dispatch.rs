@@ -238,8 +238,8 @@ impl Agent {
             .map(|link| link.id)
     }
 
-    /// Next hop for a fragment if no contact takes the whole bundle but one takes half of it or less (RFC 9171 5.8);
-    /// bounds the next fragment to that size.
+    /// Next hop for a fragment of a bundle that no contact takes whole: the payload is halved until a contact takes the
+    /// part (RFC 9171 5.8). Bounds the next fragment to that size.
     fn leg_for_a_piece(
         &mut self,
         now: Instant,

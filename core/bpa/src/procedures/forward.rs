@@ -378,7 +378,7 @@ impl Agent {
             ..HopState::default()
         }
     }
-    /// CRC type over this link of a bundle that came from elsewhere or was made here.
+    /// CRC type of a bundle's blocks on this link; `came`: the bundle came from elsewhere.
     fn hop_crc(&self, link: LinkId, came: bool) -> HopCrc {
         // Links that nobody configured, and tunnels, follow the node.
         let terms = self.neighbours.link(link).map(|link| link.terms).unwrap_or_default();

@@ -72,8 +72,8 @@ impl Agent {
         (hash128(&[&bytes]) as u64 | 2) & !1
     }
 
-    /// Classifies an arriving bundle. `strange`: no link vouches for it. A held bundle that no link vouches for is
-    /// removed in favour of a different one that is vouched for, unless that failed its security check.
+    /// Classifies an arriving bundle; `strange`: no link vouches for it. A vouched bundle that did not fail its
+    /// security check displaces a held one with other content that no link vouches for.
     pub(crate) fn place<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,

@@ -85,7 +85,7 @@ impl Agent {
         (draft, wanted.payload)
     }
 
-    /// Admits a bundle made here, keeps it and dispatches it. `request`: an application that gets the answer.
+    /// Admits a bundle made here, keeps it and dispatches it. `request`: the application's request, to be answered.
     // 9171-5.2-1, 5050-5.2-3
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,
@@ -132,7 +132,8 @@ impl Agent {
     }
 
     /// Makes a new bundle with an identity that no held bundle has, and protects it. A version that encodes timestamps
-    /// differently may map two to one, which shows only in the finished bundle: such timestamps are skipped, too.
+    /// differently may map two to one identity, which shows only in the finished bundle: such timestamps are skipped,
+    /// too.
     // 5050-4.5.1-1
     pub(crate) fn make_new<S: Sink<Output>>(
         &mut self,

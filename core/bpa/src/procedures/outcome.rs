@@ -17,7 +17,7 @@ use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, RetentionCon
 const FAILURES_MAX: u8 = 3;
 
 impl Agent {
-    /// Takes a layer's confirmation: the neighbour has the bundle, or the layer cannot know better.
+    /// Takes a layer's confirmation: the neighbour has the bundle, or the layer gets no acknowledgments.
     pub(crate) fn on_sent<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: SendId) {
         let Some((sending, last)) = self.end_send(id, cx.out, true) else { return };
         let bundle = sending.bundle;
@@ -64,7 +64,7 @@ impl Agent {
         }
     }
 
-    /// Whether at most its commit holds a bundle: it was sent as a whole before the store answered, so the commit is no
+    /// Whether at most the pending commit holds a bundle. Then the bundle was sent as a whole, and the commit is no
     /// longer needed.
     pub(crate) fn is_done(&self, bundle: Handle) -> bool {
         const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);

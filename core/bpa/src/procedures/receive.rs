@@ -303,8 +303,8 @@ impl Agent {
         leaving && is_on_new_way(held, from, hop)
     }
 
-    /// Whether a held bundle may be promised: it is durable and no piece of an arriving bundle, which would go if that
-    /// proves damaged.
+    /// Whether a held bundle may be promised: it is durable and no piece of an arriving bundle. Pieces go if the
+    /// arriving bundle proves damaged.
     fn is_kept(&self, held: &Held) -> bool {
         self.is_durable(held) && !self.fragments.is_arriving(held.handle())
     }
@@ -318,9 +318,9 @@ impl Agent {
         }
     }
 
-    /// Whether a bundle comes from its own destination: some nodes (dtn7-go) pass on bundles that they delivered. Sent
-    /// back, the bundle would be delivered twice or loop. It is refused, so that it is not lost if another node of the
-    /// same name is meant.
+    /// Whether a bundle comes from its own destination: some nodes (dtn7-go) pass on bundles that they delivered.
+    /// Sending it back would deliver it twice or let it loop; refusing it loses nothing if another node of the same
+    /// name is meant.
     fn was_there(&self, bundle: &BundleMeta, from: PeerId) -> bool {
         let node = bundle.destination_node();
         node != NodeId::NULL
@@ -334,8 +334,8 @@ impl Agent {
         self.book.find(bundle.id)
     }
 
-    /// Neighbour at the other end of the link that a bundle came over. If that has no name yet, it learns the one in
-    /// the bundle's previous node block.
+    /// Neighbour at the other end of the link that a bundle came over. A neighbour without a name learns it from the
+    /// bundle's previous node block.
     pub(super) fn previous_node(&mut self, link: LinkId, hop: &HopState) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);

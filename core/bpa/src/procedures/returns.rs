@@ -11,7 +11,7 @@ use farlink_book::Handle;
 
 impl Agent {
     /// Whether nothing but the lifetime ends loops of a bundle: it has no hop count, and the router makes no copies
-    /// (such routers know which nodes had one).
+    /// (one that does knows which nodes had a copy).
     fn may_loop(&self, bundle: &BundleMeta) -> bool {
         !bundle.facts.has(Facts::HOPS) && !bundle.is_anonymous() && !self.policies.offers()
     }

@@ -46,8 +46,8 @@ impl Compressed {
     pub fn new(settings: CompressedSettings) -> Self {
         Compressed { settings, gathered: BTreeMap::new(), by_due: BTreeSet::new(), total: 0, next: None }
     }
-    /// Adds the event of one bundle to a receiver's gathered reports. It is dropped if there are too many, because the
-    /// rate limit holds them back.
+    /// Adds the event of one bundle to a receiver's gathered reports. The event is dropped if too many reports wait for
+    /// the rate limit.
     pub(super) fn gather(&mut self, now: Instant, to: EndpointId, item: Item, number: u64) {
         let full = match self.gathered.get(&to) {
             Some(gathered) => gathered.names >= BYTES_MAX && !gathered.items.contains_key(&item),

@@ -35,7 +35,7 @@ type BackoffKey = (PeerId, Alike);
 /// State of one group at a neighbour without room.
 #[derive(Debug, Default)]
 struct Rest {
-    /// Time before which no bundle of the group is sent there.
+    /// Time before which the neighbour is sent no bundle of the group.
     until: Instant,
     /// Time at which the next waiting bundle is tried, whatever became of the last one.
     again: Instant,
@@ -45,7 +45,7 @@ struct Rest {
     waiting: BTreeMap<u64, Handle>,
     /// Number of the bundle that was tried last.
     tried: u64,
-    /// Successive refusals at that time.
+    /// Value of `times` when that bundle was tried.
     times_then: u8,
 }
 
@@ -124,7 +124,7 @@ impl Backoff {
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
-    /// Time of the next attempt with a bundle of the group that this one waits with; `None` if it waits for none.
+    /// Time of the next attempt with a bundle of this bundle's group; `None` if the bundle waits in no group.
     pub fn due(&self, bundle: Handle) -> Option<Instant> {
         let (key, _) = self.at.get(&bundle)?;
         self.full.get(key).map(|rest| rest.again)

@@ -17,7 +17,7 @@ pub(crate) fn same_primary(a: &BundleMeta, b: &BundleMeta) -> bool {
         && a.report_to() == b.report_to()
 }
 
-/// Those of [`Facts`] that the primary block contains.
+/// Mask of [`Facts`] in the primary block of this version.
 pub(crate) fn primary_facts(version: u8) -> u32 {
     Facts::ADMIN | Facts::REQUESTS | if version == 6 { Facts::CUSTODY } else { 0 }
 }

@@ -60,8 +60,8 @@ impl Creation {
         self.reserved = value;
     }
     /// Makes a timestamp at the wall time `utc`, or, for `None`, without a time. Only without a clock must a
-    /// reservation be awaited: with one, bundles of one time before and after a restart differ by number, unless both
-    /// the reservation and the clock's progress were lost.
+    /// reservation be awaited. With a clock, bundles of one time before and after a restart have different numbers,
+    /// unless both the reservation and the clock's progress were lost.
     // 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1
     pub fn next(&mut self, utc: Option<DtnTime>) -> Next {
         let Some(utc) = utc else {

@@ -51,7 +51,7 @@ struct Open {
     bytes: u64,
 }
 
-/// Divisor of the bound on unanswered bytes; the quotient bounds one registration.
+/// Divisor of the bound on unanswered bytes; the quotient is the bound of one registration.
 const REGISTRATION_PART: u64 = 4;
 
 /// Least number of members, present or departed, remembered with a group's bundle before departed ones are dropped.

@@ -148,9 +148,9 @@ impl FairShare {
         }
         Ok(())
     }
-    /// Whether the previous node, with this bundle, leaves room for others while `reserved` bytes are kept free. What
-    /// it holds may be at most the free amount times the ratio of unreserved to reserved room, in bytes and, in
-    /// proportion, in bundles.
+    /// Whether the previous node, with this bundle, leaves room for others while `reserved` bytes are kept free. Its
+    /// bundles may take at most the free room times the ratio of unreserved to reserved room; a like bound holds for
+    /// their number.
     pub fn leaves_room(&self, new: &Held, fill: Fill, reserved: u64) -> bool {
         // A previous node without bundles has no entry.
         let (bundles, bytes) = self.previous_nodes.get(&PreviousNode::of(new)).copied().unwrap_or_default();

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
 use farlink_book::{Book, Flags, Handle, Held, RetentionConstraint};
 
-/// Fragments of one content that wait for the others.
+/// Waiting fragments that agree in content, so that they may be joined.
 #[derive(Debug)]
 struct Joining {
     have: Ranges,

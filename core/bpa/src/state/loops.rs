@@ -10,15 +10,15 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use farlink_base::{BundleMeta, Instant};
 
-/// Most vouched bundles remembered: 256 KiB. A bundle evicted before it returns is forwarded at once.
+/// Most vouched bundles remembered, in 256 KiB. A bundle evicted before it returns is forwarded at once.
 const VOUCHED_MAX: usize = 1 << 14;
-/// Most other bundles remembered: 128 KiB.
+/// Most other bundles remembered, in 128 KiB.
 const STRANGE_MAX: usize = 1 << 13;
 /// Initial number of slots, doubled whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
-/// Slots of one group; an entry may be in any slot of its group.
+/// Number of slots in a group; an entry may be in any slot of its group.
 const WAYS: usize = 4;
-/// Time after which a bundle that came back no more was not in a loop: twice the longest delay of four nodes.
+/// Time without a return after which a bundle counts as not looping: twice the longest delay of four nodes.
 const REMEMBERED: Duration = Duration::from_secs(512);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,8 +44,8 @@ struct LoopTable {
     slots: Vec<Slot>,
     used: usize,
     most: usize,
-    /// Whether entries that have returned may be replaced, too. In the table of bundles that no link vouches for they
-    /// may: otherwise a sender that sends each bundle twice would occupy all of it.
+    /// Whether entries that have returned may be replaced, too: true in the table of bundles that no link vouches for,
+    /// all of which a sender that sends each bundle twice would otherwise occupy.
     yields: bool,
 }
 
@@ -53,8 +53,8 @@ struct LoopTable {
 #[derive(Debug)]
 pub(crate) struct Loops([LoopTable; 2]);
 
-/// Hash of a bundle's immutable fields and of `digest`, a digest of its payload. If that is keyed, nobody can make two
-/// bundles collide; it is 0 for a payload that may differ in each round.
+/// Hash of a bundle's immutable fields and of `digest`, a digest of its payload; 0: the payload may differ in each
+/// round. With a keyed digest nobody can make two bundles collide.
 pub(crate) fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     let place = meta.fragment().map_or([0; 2], |place| [place.offset + 1, place.total]);
     let endpoints = [&meta.source, &meta.destination, meta.report_to()];
@@ -80,7 +80,7 @@ impl LoopTable {
     const fn new(most: usize, yields: bool) -> LoopTable {
         LoopTable { slots: Vec::new(), used: 0, most, yields }
     }
-    /// Slots of one group; an entry may be in any slot of its group.
+    /// Slots of the group in which an entry with this hash belongs.
     fn places(&self, tag: u64) -> core::ops::Range<usize> {
         // The upper bits of the product are the well mixed ones.
         let group =
@@ -105,8 +105,8 @@ impl LoopTable {
             self.grow(now);
         }
     }
-    /// Puts an entry in the place of one that is outdated, else of the oldest that has not returned: an entry that has
-    /// returned is evidence of a loop and outlives others. Returns false if no entry of the group may go.
+    /// Replaces an outdated entry of the group, else the oldest that has not returned: an entry that has returned is
+    /// evidence of a loop and outlives others. Returns false if no entry may go.
     fn put(&mut self, new: Slot, now: Instant) -> bool {
         let (places, yields) = (self.places(new.tag), self.yields);
         let group = self.slots.get_mut(places).into_iter().flatten();
@@ -147,7 +147,7 @@ impl Loops {
     pub fn returned(&mut self, tag: u64, strange: bool, now: Instant) -> Option<u8> {
         self.0[usize::from(strange)].returned(tag, now)
     }
-    /// Whether any bundle of this kind was ever remembered.
+    /// Whether any bundle was ever remembered; `strange`: any that no link vouches for.
     pub fn knows_any(&self, strange: bool) -> bool {
         !self.0[usize::from(strange)].slots.is_empty()
     }

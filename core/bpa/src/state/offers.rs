@@ -37,7 +37,7 @@ impl Offer {
 /// Next step for one neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// Consider this bundle for this neighbour, and those after it; the cursor moves to the last one.
+    /// Consider this bundle and those after it for this neighbour, and move the cursor to the last one considered.
     Look(PeerId, Handle, CursorId),
     /// All bundles were considered for this neighbour, so its links may take some.
     Ready(PeerId),
@@ -113,7 +113,7 @@ impl Offers {
             offer.line_up(peer, &mut self.busy);
         }
     }
-    /// Lets all neighbours consider newly arrived bundles.
+    /// Queues all neighbours, so that newly arrived bundles are considered for them.
     pub(super) fn wake_all(&mut self) {
         for (peer, offer) in &mut self.peers {
             if offer.seen_all && offer.awaits.is_none() {

@@ -52,7 +52,7 @@ impl Outbound {
         self.waits.forgive(bundle);
         Some(bundle)
     }
-    /// Lets all neighbours consider newly arrived bundles.
+    /// Has newly arrived bundles considered for all neighbours.
     pub fn wake_offers(&mut self) {
         if let Some(offers) = self.offers.made() {
             offers.wake_all();

@@ -16,7 +16,8 @@ pub(crate) enum Debt {
     Offer(OfferToken),
     /// An application that requested to send it.
     Request(RequestId),
-    /// A layer that offers the bundle of which this one is a piece; the range of its bytes that is then promised.
+    /// A layer that offers the bundle of which this one is a piece, and the range of that bundle's bytes to promise
+    /// then.
     Piece(OfferToken, (u64, u64)),
     /// The pieces of this offer, which are dropped once this whole bundle is durable.
     Pieces(OfferToken),

@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 use farlink_base::{Instant, LinkId, Priority, TimerKey};
 use farlink_book::{Book, Handle, Held, NextHop, RetentionConstraint};
 
-/// Most places examined to put a bundle that comes back in its former order.
+/// Most places examined to find the former place of a bundle that comes back.
 const BACK_SCAN: usize = 64;
 
 /// Order of lists in a link's queue: most urgent first, then earliest contact.
@@ -152,7 +152,7 @@ impl Queues {
         }
         self.join(list, prev, next, at, at);
     }
-    /// Links neighbours in a list: `after` follows `prev`, and `before` precedes `next`.
+    /// Links adjacent places of a list: `after` follows `prev`, and `before` precedes `next`.
     fn join(&mut self, list: u32, prev: u32, next: u32, after: u32, before: u32) {
         match self.legs.get_mut(prev) {
             Some(entry) => entry.next = after,

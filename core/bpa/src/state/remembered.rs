@@ -83,7 +83,7 @@ impl Empty for Kinds {
 pub(crate) struct Delivered {
     /// Content number (see [`Agent::content`](crate::Agent)) without its lowest bit; 0 if unknown.
     pub content: u64,
-    /// Whether any link vouched for it.
+    /// Whether any link vouched for the bundle.
     pub vouched: bool,
 }
 impl Delivered {
@@ -95,7 +95,7 @@ impl Delivered {
         let known = if content == Delivered::UNKNOWN { 0 } else { content };
         Delivered { content: known, vouched: kept & 1 != 0 || kept == 0 }
     }
-    /// The record as one number. The number 0 stands for records of versions without content numbers.
+    /// The record as one number; 0 in records of releases without content numbers.
     pub fn kept(self) -> u64 {
         let content = if self.content == 0 { Delivered::UNKNOWN } else { self.content & !1 };
         content | u64::from(self.vouched)

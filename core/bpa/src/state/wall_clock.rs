@@ -79,8 +79,8 @@ impl WallClock {
     pub fn ran_ms(&self, now: Instant) -> u64 {
         millis(now).saturating_add_signed(self.ran_before_ms)
     }
-    /// Operating time since an earlier run stored a bundle at `ran_ms`, as far as known, ms. A bundle stored later than
-    /// the noted operating time corrects that.
+    /// Operating time since an earlier run stored a bundle at `ran_ms`, as far as known, ms. If the bundle was stored
+    /// after the noted operating time, that time is corrected.
     pub fn found_ran(&mut self, now: Instant, ran_ms: u64) -> u64 {
         let since_ms = self.ran_ms(now).saturating_sub(ran_ms);
         if since_ms == 0 {

@@ -1,4 +1,5 @@
-//! Bundles inside bundles (draft-ietf-dtn-bibect): the state of both, and gathered answers to the senders.
+//! Bundles inside bundles (draft-ietf-dtn-bibect): the state of inner and outer bundles, and gathered answers to
+//! senders.
 //!
 //! To the rest of the agent a tunnel is a transmission over [`LinkId::TUNNEL`]:
 //! [`RetentionConstraint::Send`](farlink_book::RetentionConstraint) holds the inner bundle until the outer one has
@@ -140,8 +141,8 @@ pub(crate) struct Tunnels {
 }
 
 impl Tunnels {
-    /// Tunnels with these settings. Transmission numbers begin at random, so that a forged signal matches none, in the
-    /// lower half of 32 bits, since ION stores no more.
+    /// Tunnels with these settings. Transmission numbers begin at random, so that a forged signal matches none; they
+    /// begin below 2^31, since ION stores 32 bits.
     pub fn new(settings: Vec<TunnelSettings>, rng: &mut Rng) -> Self {
         let first = (rng.next_u64() >> 33).max(1);
         let tunnel = |settings| Tunnel { settings, bundles: 0, bytes: 0, line: BTreeSet::new() };
@@ -296,7 +297,7 @@ impl Tunnels {
         End::Inner(inner.outer, inner.send.filter(|_| inner.made))
     }
 
-    /// Schedules the repetition of a bundle without a signal.
+    /// Schedules the time at which a bundle is sent again unless a signal comes.
     fn repeat_at(&mut self, number: u64, at: Instant) {
         self.repeats.at(number, at);
     }

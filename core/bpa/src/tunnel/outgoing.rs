@@ -222,8 +222,8 @@ impl Agent {
         self.work.push(Step::Line);
     }
 
-    /// Handles the end of an outer bundle: if it left this node, the inner bundle waits for a signal or is done; else
-    /// it is sent again.
+    /// Handles the end of an outer bundle. If it left this node, the inner bundle waits for a signal or is done; else
+    /// the inner bundle is sent again.
     pub(crate) fn on_outer_end<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64, left: bool) {
         let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
         let left_here = |inner: &&Inner| inner.send.is_some() && inner.made && inner.outer.is_none();

@@ -107,7 +107,7 @@ pub(super) fn from_parts(scheme: &[u8], part: &[u8], profile: Profile) -> Result
     Ok(EndpointId::Other(Arc::new(OtherName { scheme: TEXT_SCHEME, part: item })))
 }
 
-/// Endpoint ID of its text, as used in records (RFC 5050 6.1.1).
+/// Parses an endpoint ID from its text, as used in records (RFC 5050 6.1.1).
 pub(super) fn from_text(text: &[u8], profile: Profile) -> Result<EndpointId, &'static str> {
     let Some(colon) = text.iter().position(|byte| *byte == b':') else {
         return Err("an endpoint ID without scheme");

@@ -28,8 +28,8 @@ fn payload_crc(meta: &BundleMeta, hop: &HopState) -> CrcType {
     }
 }
 
-/// Whether the whole bundle leaves with a CRC of its payload that is still to be computed, for which the payload must
-/// be in memory or pass once ([`piece`]).
+/// Whether the payload block of the whole bundle leaves with a new CRC. To compute it, the payload must be in memory or
+/// pass once ([`piece`]).
 pub fn computes_crc(meta: &BundleMeta, hop: &HopState) -> bool {
     let crc = payload_crc(meta, hop);
     crc != CrcType::None && crc != crc_of(meta.tail_len)
@@ -97,13 +97,14 @@ fn len_of_tail(meta: &BundleMeta, shape: Option<&PayloadShape>) -> u8 {
 }
 
 /// Encodes the bundle as it leaves. Previous node, age, hop count and labels come from `hop`, each in its block with
-/// its own number, flags and CRC type. Missing blocks are added with the CRC type of [`HopState::crc`], else of the
-/// primary block: the previous node (RFC 9171 4.4.1) and the labels. A null node, or no labels, removes the block. All
-/// other blocks stay byte for byte, unless [`HopState::crc`] gives them another CRC type.
+/// its own number, flags and CRC type. A null node, or no labels, removes the block. Missing blocks are added with the
+/// CRC type of [`HopState::crc`], else of the primary block: previous node (RFC 9171 4.4.1), labels, mark of unvouched
+/// bundles, and an age without creation time. All other blocks stay byte for byte, unless [`HopState::crc`] gives them
+/// another CRC type.
 ///
-/// `cut` selects a fragment with this range of the payload (RFC 9171 5.8); the whole range is no fragment. The payload
-/// bytes of a fragment must be in memory for its CRC, as for any new CRC ([`computes_crc`]), which is zero otherwise
-/// (simulated payloads; see [`render_loaded`]). The caller decides whether a bundle may be fragmented.
+/// `cut` selects a fragment with this range of the payload (RFC 9171 5.8); the whole range is no fragment. The CRC of a
+/// fragment, like any new CRC ([`computes_crc`]), needs the payload bytes in memory; without them it is zero (simulated
+/// payloads; see [`render_loaded`]). The caller decides whether a bundle may be fragmented.
 ///
 /// Head and tail are written to `out`, which must be empty, and split off without a copy; the rest of its capacity
 /// serves the next bundle.

@@ -15,11 +15,11 @@ use farlink_base::{Accel, BundleMeta, Bytes, HopState, Malformed, Transfer};
 /// Primary block of a bundle whose payload block is encoded afresh.
 #[derive(Clone, Copy)]
 pub(super) enum PrimaryShape {
-    /// The same, byte for byte.
+    /// Received primary block, byte for byte.
     Same,
-    /// That of a fragment.
+    /// Primary block of a fragment.
     Fragment(FragmentInfo),
-    /// That of a reassembled bundle.
+    /// Primary block of a reassembled bundle.
     Whole,
 }
 

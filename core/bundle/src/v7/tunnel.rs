@@ -83,9 +83,9 @@ impl Carried {
 /// Record types that drafts and implementations use for a carried bundle.
 const KINDS: [u64; 2] = [3, 7];
 
-/// Nesting depth of encapsulated BPv7 bundles in the payload of an administrative record, counted up to `most`; 0 if it
-/// carries none. Each level may use this record type or any that drafts or implementations use, since tunnels differ.
-/// Nothing else is checked.
+/// Nesting depth of BPv7 bundles encapsulated in the payload of an administrative record, counted up to `most`; 0 for
+/// none. Each level may use this record type or any that drafts or implementations use, since tunnels differ. Nothing
+/// else is checked.
 pub fn depth(payload: &Payload, kind: u64, most: usize) -> usize {
     let mut payload = payload.clone();
     for depth in 0..most {

@@ -291,7 +291,8 @@ impl Server {
         Ok(())
     }
 
-    /// Takes over a program that the container runtime has started, and sends it the signal that arrived meanwhile.
+    /// Takes over a program that the container runtime has started, and sends it the signal that arrived during the
+    /// start.
     fn runs(&mut self, setup: &SpawnSetup, process: u32, signal: Option<SignalName>) {
         self.children.insert(process, setup.id);
         if let Some(accounts) = &mut self.accounts {

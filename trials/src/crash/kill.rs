@@ -56,7 +56,7 @@ const TRIALS: [Trial; 6] = [
 ];
 
 /// Kills nodes under load `kills` times, spread over the trials whose name contains `words`; returns the complaints.
-/// With `forgetting`, each kill that counts is a power cut, and about as many plain kills come between.
+/// With `forgetting`, each of these kills is a power cut, and about as many plain kills happen in addition.
 pub fn run(
     dir: &Path,
     binary: &Path,
@@ -88,7 +88,7 @@ pub fn run(
     Ok(complaints)
 }
 
-/// A node and the disk of its store, if that is a forgetting one.
+/// A node and, if its store is on a forgetting disk, that disk.
 struct Host {
     node: Node,
     disk: Option<Mount>,

@@ -550,7 +550,7 @@ impl<'a> LabSession<'a> {
     }
 
     /// Ends applications first, so that receivers write buffered data, then nodes, and the emulator last. Returns the
-    /// counts of bundles taken between the two.
+    /// counts of bundles after the applications' end.
     fn take_down(&mut self) -> Result<BundleTally> {
         self.stopping = true;
         self.stop(|p| p.id >= FIRST_APPLICATION)?;

@@ -248,7 +248,8 @@ impl Tree {
         }
         Ok(MutantOutcome::Survived)
     }
-    /// Runs cargo if `needed` and returns whether it succeeded; a test that hangs is ended and has failed.
+    /// Runs cargo, and returns whether it succeeded; true at once if not `needed`. A test that hangs is ended and has
+    /// failed.
     pub fn cargo(&self, arguments: &[&str], needed: bool) -> Result<bool> {
         if !needed {
             return Ok(true);

@@ -26,7 +26,7 @@ impl PiecedFile {
     /// Writes the piece in a payload.
     ///
     /// # Errors
-    /// If the payload is no piece, or a piece of another file, or the file cannot be written.
+    /// If the payload is no piece, the piece ends beyond the file's length, or the file cannot be written.
     pub fn add(&mut self, payload: &[u8]) -> Result<()> {
         let Some((offset, piece)) = read_piece(payload) else {
             bail!("a bundle of {} B is no piece of a file\nhint: send with --file", payload.len())

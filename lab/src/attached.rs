@@ -321,8 +321,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Calls `each` for every complete line; returns the length of these lines in bytes. Lines that are no reports count as
-/// `Other`.
+/// Calls `each` for every complete line; returns their length in bytes. Lines that are no reports count as `Other`.
 fn lines(reader: &mut impl BufRead, mut each: impl FnMut(AppLine)) -> std::io::Result<u64> {
     let (mut end, mut line) = (0, Vec::new());
     loop {

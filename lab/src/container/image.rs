@@ -200,7 +200,7 @@ fn blob(layout: &Path, digest: &str) -> Result<PathBuf> {
     }
 }
 
-/// Path of a file in a layout, from its relative path. Fails if `path` is empty, is absolute, or has `..`.
+/// Path of a file in a layout. Fails if `path` is empty, absolute, or has `..`.
 fn within(layout: &Path, path: &str) -> Result<PathBuf> {
     let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
     if path.is_empty() || !plain {

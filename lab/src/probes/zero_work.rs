@@ -151,7 +151,7 @@ impl ZeroWork {
     }
 }
 
-/// Unspecified address and port 0, of the address family of `like`.
+/// Unspecified address and port 0, of the family of `like`.
 fn any(like: SocketAddr) -> SocketAddr {
     match like {
         SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -250,7 +250,7 @@ pub struct LayerEntry {
     pub word: String,
     /// Largest bundle that it receives; `None` for no known limit.
     pub takes: Option<String>,
-    /// Largest bundle that passes if it is sent alone; `None` for no known limit.
+    /// Largest bundle that passes alone; `None` for no known limit.
     pub once: Option<String>,
     /// Whether each bundle is one datagram, which may be lost.
     #[serde(default)]

@@ -158,7 +158,7 @@ impl Declared {
     }
 }
 
-/// Words of a command after substitution. A word that its placeholders or conditions make empty is left out.
+/// Words of a command after substitution, without those that placeholders or conditions make empty.
 fn rendered(values: &Value, words: &[Word]) -> Result<Vec<String>> {
     let words = words.iter().map(|word| Ok((word, render(word.get_ref(), values)?)));
     let kept = |(word, text): &(&Word, String)| !text.is_empty() || word.get_ref().is_empty();

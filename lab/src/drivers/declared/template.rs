@@ -101,7 +101,7 @@ fn suffix(detail: Option<&str>) -> String {
     detail.map(|detail| format!(" ({detail})")).unwrap_or_default()
 }
 
-/// Checks of all texts of a driver. They also collect the values that the texts use.
+/// Checks of all texts of a driver, which also collect the values that the texts use.
 pub struct Checks<'a> {
     /// Text of the driver file, for line numbers.
     text: &'a str,

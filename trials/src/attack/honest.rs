@@ -52,7 +52,7 @@ pub struct Flow {
     over: AtomicBool,
 }
 
-/// Running senders and receivers of all directions.
+/// Running senders and receivers.
 pub struct Honest {
     flows: Vec<Arc<Flow>>,
     threads: Vec<JoinHandle<()>>,

@@ -27,7 +27,7 @@ const PLAN: [(&str, Duration); 4] = [
 const MARGIN: Duration = Duration::from_millis(400);
 /// Largest difference that is accepted.
 const TOLERANCE: f64 = 0.02;
-/// ID of an ordinary user, for runs without root's rights.
+/// ID of an ordinary user, where this runs as root.
 const NOBODY: &str = "65534";
 
 /// Runs the program in a host, once with this user's rights and, as root, once as an ordinary user.

@@ -36,8 +36,8 @@ struct Trial {
     over: Over,
 }
 impl Trial {
-    /// Whether only the sender is killed: STCP and MTCP have no acknowledgments, so data that reached only the
-    /// receiver's host is lost without a broken promise.
+    /// Whether only the sender is killed: STCP and MTCP confirm nothing, so data that reached only the receiver's host
+    /// is lost without a broken promise.
     fn spares_receiver(&self) -> bool {
         matches!(self.over, Over::Stcp | Over::Mtcp)
     }

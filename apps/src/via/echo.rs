@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sends every payload back until `stop` is set: to the endpoint that the payload names, else to its source. Returns
-/// the number of answers.
+/// the number sent.
 ///
 /// # Errors
 /// If the node refuses an answer or is gone.

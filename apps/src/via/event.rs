@@ -11,7 +11,7 @@ pub enum AppEvent {
         flow: u64,
         /// Number of the bundle in its flow.
         number: u64,
-        /// Time of sending, as in the bundle's stamp.
+        /// Time of sending, from the stamp.
         at_ns: u64,
         /// Payload bytes.
         bytes: u64,

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// File under reassembly, with the ranges written so far.
+/// File under reassembly.
 pub struct PiecedFile {
     path: PathBuf,
     file: File,

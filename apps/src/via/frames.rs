@@ -50,7 +50,7 @@ pub fn pair(at: &str, terms: &SenderTerms, endpoint: String) -> Result<AttachedP
 /// Streams of a node, read by a thread.
 struct FrameLink {
     writer: Mutex<Box<dyn Write + Send>>,
-    /// Whether the link is a socket, which other applications may share.
+    /// Whether the link is a socket, which others may share.
     shared: bool,
     answers: ByteQueue<Result<(), String>>,
     payloads: ByteQueue<(u64, Vec<u8>)>,

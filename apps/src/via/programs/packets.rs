@@ -74,7 +74,7 @@ impl BundleSender for PacketSender {
         let packet = [&length.to_be_bytes()[..], &payload].concat();
         stream.write_all(&packet).with_context(|| format!("`{}` takes no more packets", program.shown()))
     }
-    /// Closes the stream and lets the program finish for a moment: it confirms nothing.
+    /// Closes the stream, then waits a moment: the program confirms nothing.
     fn finish(&mut self) -> Result<()> {
         let Some((_, stream, mut program)) = self.open.take() else { return Ok(()) };
         stream.shutdown(std::net::Shutdown::Write)?;

@@ -57,7 +57,7 @@ struct LineReceiver {
 }
 
 impl LineReceiver {
-    /// Payload whose delivery a line reports; `None` for other lines.
+    /// Payload whose delivery a line reports, if any.
     fn payload(&self, at_ns: u64, line: &str) -> Result<Option<DeliveredPayload>> {
         let bytes = match &self.each {
             None => Vec::new(),

@@ -2,7 +2,7 @@
 //! without a protocol.
 //!
 //! [`loopback`] measures two nodes; [`forward`] a node between them, Farlink or another implementation; [`round_trip`]
-//! pings; [`delivery`] deliveries to an application; [`shards`] a node with several owner threads.
+//! pings; [`delivery`] deliveries to an application; [`shards`] a node with several shards.
 
 pub mod baseline;
 pub mod delivery;

@@ -343,7 +343,7 @@ impl Client {
         let status = if taken { AapStatus::Success } else { AapStatus::Error };
         self.send_message(&AapResponse::new(status), &[])
     }
-    /// Accepts the oldest unanswered deliveries, this many, with one write.
+    /// Accepts the oldest `deliveries` unanswered deliveries with one write.
     ///
     /// # Errors
     /// If the connection is lost.

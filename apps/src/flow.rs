@@ -203,7 +203,7 @@ fn connect(to: SocketAddr, pace: &Pace, stop: &AtomicBool) -> Result<Option<TcpS
     Ok(None)
 }
 
-/// Connects in a thread of its own, since nothing else ends the wait early. `None` after `stop`.
+/// Connects in a thread of its own, so that `stop` can end the wait: then `None`.
 fn connect_within(to: SocketAddr, left: Duration, stop: &AtomicBool) -> std::io::Result<Option<TcpStream>> {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || tell.send(TcpStream::connect_timeout(&to, left)));

@@ -160,7 +160,7 @@ impl<F: FnMut(String)> PingRun<'_, F> {
         }
         self.collect(clock::now() + self.options.timeout, true)
     }
-    /// Reads answers until a time or, with `all`, only until no ping is unanswered.
+    /// Reads answers until a time or, with `all`, until every ping is answered.
     fn collect(&mut self, until: Instant, all: bool) -> anyhow::Result<()> {
         while !(all && self.sent.is_empty()) {
             let Some((time_ns, sequence)) = self.answer(until)? else { break };

@@ -33,8 +33,8 @@ impl WaitingLines {
     }
 }
 
-/// Runs an application on a thread of its own, which a node that does not answer may block: lines are written and
-/// signals heeded all the same. Without `json`, bundles handed over are not listed.
+/// Runs an application on a thread of its own, so that lines are written and signals heeded even while the node does
+/// not answer. Without `json`, bundles handed over are not listed.
 pub fn run<F>(json: bool, application: F) -> Result<(), CliError>
 where
     F: FnOnce(&AtomicBool, &mut dyn FnMut(AppEvent)) -> anyhow::Result<()> + Send + 'static,

@@ -98,7 +98,7 @@ fn read_input(args: &Decode) -> Result<Vec<u8>, CliError> {
 }
 
 /// Decodes hexadecimal text; whitespace and a leading `0x` are skipped. The error is the offset of the first byte that
-/// is not hexadecimal.
+/// is not hexadecimal, or the text's length if the last byte lacks a digit.
 pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>, usize> {
     let start = if text.starts_with(b"0x") { 2 } else { 0 };
     let mut out = Vec::with_capacity(text.len() / 2);

@@ -14,7 +14,7 @@ const ASKS: [(u64, &str); 6] = [
     (asks::REFUSED, "custody refused"),
 ];
 
-/// Name of a custody or reporting block; `None` if the type or the data is another.
+/// Name of a custody or reporting block; `None` for other types and for data that does not fit.
 pub fn name(kind: u64, data: &[u8]) -> Option<&'static str> {
     content(kind, data).map(|_| {
         if kind == CustodyCodes::default().transfer_block { "custody transfer" } else { "compressed reporting" }

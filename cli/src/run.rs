@@ -327,7 +327,7 @@ fn retention(phases: &[PhaseUse]) -> Vec<String> {
     relays.map(line).collect()
 }
 
-/// Processor time by node, with that of applications apart, and of the emulator; nodes beyond a few are left out.
+/// Processor time of each node, of its applications in brackets, and of the emulator; nodes beyond a few are summed.
 fn processors(roles: &[RoleUse]) -> Option<String> {
     let seconds = |role: &RoleUse| Quantity::Seconds.text(role.cpu_s());
     let implementations = || roles.iter().filter(|role| role.role == "implementation");

@@ -1,5 +1,5 @@
 //! Applications of runs with several implementations: `farlink app` at every node, through whatever interface the node
-//! has. What they print says which bundles were created and delivered, since nodes of other implementations do not.
+//! has. Their output shows which bundles were created and delivered, because other implementations do not report this.
 
 use crate::driver::{BundleTally, NodeContext, Program};
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Largest line that is read from an application; longer ones are no reports of bundles.
+/// Longest line, in bytes, that is parsed; a longer one cannot be a bundle report.
 const LINE_MAX: u64 = 4096;
 
 /// Interface of a node to applications.
@@ -39,7 +39,8 @@ pub fn flow(scenario: &Scenario, traffic: usize) -> u64 {
     Rng::stream(scenario.seed, 3 << 32 | traffic as u64).next_u64()
 }
 
-/// Name of a traffic flow in the names of its applications' files: with its number if another has the same name.
+/// Name of a traffic flow in the names of its applications' files; has the flow's index if another flow has the same
+/// name.
 pub fn label(scenario: &Scenario, traffic: usize) -> String {
     let name = &scenario.traffic[traffic].name;
     let alone = scenario.traffic.iter().filter(|other| &other.name == name).count() == 1;
@@ -184,7 +185,7 @@ enum AppLine {
 pub struct AppRecords {
     /// Position in each application's output.
     seen: Vec<(PathBuf, u64)>,
-    /// Bundles delivered here, so that a repetition counts once: traffic flow and number.
+    /// Traffic flow and number of each bundle delivered here, so that repeated deliveries count once.
     delivered: HashSet<(usize, u64)>,
     /// Deliveries without an identity.
     anonymous: u64,
@@ -192,7 +193,7 @@ pub struct AppRecords {
 }
 
 impl AppRecords {
-    /// Counts the bundles reported since the last call, and all before.
+    /// Reads the applications' new output, and returns the counts since the start.
     pub fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally {
         for (_, file) in outputs(node) {
             // An error means that nothing new can be read yet; the time limit ends the run at the latest.
@@ -293,7 +294,8 @@ pub fn round_trips(node: &NodeContext<'_>) -> Result<Vec<SampleRow>> {
     Ok(samples)
 }
 
-/// Outputs of the node's applications, with their traffic flows; restarted ones have a number in their names.
+/// Output files of the node's applications, with the indexes of their traffic flows; restarted applications have a
+/// number in these names.
 fn outputs(node: &NodeContext<'_>) -> Vec<(usize, PathBuf)> {
     let entries = std::fs::read_dir(node.folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -319,7 +321,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Calls `each` for every complete line; returns their bytes. Lines that are no reports count as `Other`.
+/// Calls `each` for every complete line; returns their length in bytes. Lines that are no reports count as `Other`.
 fn lines(reader: &mut impl BufRead, mut each: impl FnMut(AppLine)) -> std::io::Result<u64> {
     let (mut end, mut line) = (0, Vec::new());
     loop {

@@ -20,8 +20,8 @@ pub struct CableEnd<'a> {
     pub congestion: Option<String>,
 }
 
-/// Plugs a cable into two hosts; call it in the emulator's network namespace. `name`, at most 13 bytes long, is the
-/// interface's name in both hosts, less a final `a` or `b`. `rings` are the sizes of both ports' receive rings in bytes
+/// Plugs a cable into two hosts; call it in the emulator's network namespace. The interfaces are named `name` (at most
+/// 13 bytes) with `a` or `b` appended. `rings` are the sizes of both ports' receive rings in bytes
 /// ([`crate::emulator::rings`]).
 pub fn plug(name: &str, ends: [&CableEnd<'_>; 2], mtu: u32, rings: [usize; 2]) -> io::Result<[Port; 2]> {
     let macs = [mac(name, 1), mac(name, 2)];

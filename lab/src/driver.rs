@@ -64,12 +64,13 @@ pub trait Driver {
     /// Name of the implementation, as in `lab/drivers/`.
     fn name(&self) -> &str;
 
-    /// Version of the implementation, as its programs print it, run in a folder; `None` if that of this program.
+    /// Version of the implementation, as its programs print it, run in a folder; `None` if it is unknown or this
+    /// program's.
     fn version(&self, _folder: &Path) -> Option<String> {
         None
     }
 
-    /// Whether the start of the run must be known before the node starts. Such nodes start last, and quickly.
+    /// Whether the node's configuration needs the time at which the run starts. Such nodes start last.
     fn needs_epoch(&self) -> bool {
         true
     }

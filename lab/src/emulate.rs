@@ -73,7 +73,7 @@ pub struct DirectionSummary {
     pub late_p99_us: f64,
     /// Largest delay added by the emulator, in microseconds.
     pub late_max_us: f64,
-    /// Packets lost by the emulator, not by the link model, and changes of the link for which it was late.
+    /// Packets lost by the emulator, not by the link model, plus changes of the link for which the emulator was late.
     pub own_losses: u64,
 }
 

@@ -44,8 +44,8 @@ pub struct Signs {
     pub late_p99: Duration,
     /// Shortest one-way delay of the emulated links.
     pub delay: Duration,
-    /// Packets lost by the emulator, for lack of memory or in the kernel's queue, plus link changes for which it was
-    /// late.
+    /// Packets lost by the emulator, for lack of memory or in the kernel's queue, plus link changes for which the
+    /// emulator was late.
     pub own_losses: u64,
     /// Fraction of time in which some task waited for a processor, if the kernel reports it.
     pub cpu_wait: Option<f64>,

@@ -23,8 +23,8 @@ pub fn available() -> Vec<String> {
     list.split_whitespace().map(str::to_string).collect()
 }
 
-/// Name to use for a congestion control in a kernel with the `available` ones: `hybla` becomes [`OURS`] if only that is
-/// there.
+/// Name of the congestion control `control` in a kernel with the `available` ones: `hybla` becomes [`OURS`] if only
+/// that is there.
 pub fn name_in_kernel<'a>(control: &'a str, available: &[String]) -> &'a str {
     let has = |name: &str| available.iter().any(|known| known == name);
     if control == KERNELS && !has(KERNELS) && has(OURS) { OURS } else { control }
@@ -38,7 +38,7 @@ pub fn described(name: &str) -> String {
     format!("{name} (of the kernel)")
 }
 
-/// Registers our Hybla, unless either is there; returns a sentence about the outcome.
+/// Registers our Hybla, unless it or the kernel's is available; returns a sentence about the outcome.
 ///
 /// # Errors
 /// If this user or this kernel does not permit it, or a program is missing; each message has a hint.

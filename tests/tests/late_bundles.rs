@@ -1,6 +1,6 @@
 //! Real nodes whose neighbours read nothing for a while, over each layer on TCP. The age in a bundle is right when its
-//! first byte leaves, except for the bytes held by the node's stream and the kernels; a bundle that expired before is
-//! not sent.
+//! first byte leaves, apart from the time that bytes wait in the node's stream and the kernels. A bundle that expired
+//! before is not sent.
 
 use crate::node_support::Node;
 use farlink_aap2::proto::BundleAdu;
@@ -22,7 +22,7 @@ const SIZE: usize = 20_000;
 const STALL: Duration = Duration::from_secs(3);
 /// Lifetime of every other bundle; the others have a day.
 const SHORT: Duration = Duration::from_secs(1);
-/// Greatest amount by which an age may be too small, apart from the time of the bytes held.
+/// Greatest amount by which an age may be too small, apart from the time that [`HELD`] bytes take.
 const EXACT: Duration = Duration::from_millis(10);
 /// The neighbours' buffer, which the kernel doubles for its own needs.
 const RECEIVE_BUFFER: usize = 64 << 10;
@@ -290,7 +290,8 @@ fn send(node: &Node) -> SentBundle {
     sent
 }
 
-/// Checks that each bundle has the right age and left before its lifetime ended, apart from the time of the bytes held.
+/// Checks that each bundle has the right age and left within its lifetime, apart from the time that [`HELD`] bytes
+/// take.
 fn check(what: &str, clock: bool, reader: &SlowReader, arrivals: &[LateArrival], sent: &[[Instant; 2]]) {
     let (mut late, mut shorts, mut longs) = (0, 0, 0);
     for arrival in arrivals {

@@ -1,4 +1,4 @@
-//! Deliveries to one application over its socket: windows, joint answers, and kills of either side in the middle.
+//! Deliveries to one application over its socket: windows, answers in groups, and kills of either side in the middle.
 
 use crate::node_support::{Node, Pair, farlink, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};

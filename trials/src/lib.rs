@@ -2,8 +2,7 @@
 //! comparisons of both worlds.
 //!
 //! It contains no code of the node, which it starts as a program. Chores that only tend the tree are in `xtask`, which
-//! runs these by their names (`cargo xtask crash`). Read [`harness`] first: how nodes are started and addressed; then
-//! any trial, each a [`Chore`].
+//! runs these by their names (`cargo xtask crash`). Read [`harness`] first, then any trial, each a [`Chore`].
 #![forbid(unsafe_code)]
 
 mod agreement;

@@ -105,7 +105,7 @@ fn shown(rates: [u64; 4]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// Highest rates of all directions together, bundles per second.
+/// Highest rate of each direction while all are in use, bundles per second.
 fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> Result<[u64; 4]> {
     let mut stage = Stage::start(binary, &dir.join("maximum"), abilities, Setting::of("soak", 1))?;
     let honest = Honest::start(&stage, [0; 4]);

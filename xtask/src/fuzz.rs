@@ -21,8 +21,8 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 const INPUT_MAX: u32 = 65_536;
-/// Time after which an input hangs, s. libFuzzer reads the wall clock, so a busy machine makes shorter limits
-/// unreliable; the targets check those by processor time.
+/// Time after which an input counts as hanging, s. libFuzzer reads the wall clock, so a busy machine makes shorter
+/// limits unreliable; the targets check those by processor time.
 const HANG_S: u32 = 60;
 /// Memory limit of a target, MiB: no parser may exceed it.
 const MEMORY_MAX: u32 = 512;

@@ -87,7 +87,7 @@ fn answers(words: &[String]) -> bool {
     command.args(&words[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Script that is one of Zig's tools for this target, as a compiler is one word for build scripts.
+/// Script that runs one of Zig's tools for this target, since build scripts take a compiler as one word.
 fn wrapper(zig: &[String], target: &str, tool: &str) -> Result<PathBuf> {
     let own = target.replace("-unknown", "");
     let folder = tools::target().join("static");

@@ -45,7 +45,7 @@ pub struct BenchOptions {
     pub durable: bool,
     /// Further lines for the layer's table in the file of each node: generator, sink, forwarding node.
     pub layer_lines: [String; 3],
-    /// Further tables in the file of each node, in the same order.
+    /// Further tables in the file of each node: generator, sink, forwarding node.
     pub tables: [String; 3],
     /// Certificate of a node (also for `localhost`), its key, and the authority, if sessions use TLS.
     pub tls: Option<[PathBuf; 3]>,

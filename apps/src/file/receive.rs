@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time for which it tries to restore a lost connection to the node.
+/// Time for which a receiver tries to restore a lost connection to the node.
 const RECONNECT_FOR: Duration = Duration::from_secs(60);
 
 /// Maximum number of deliveries read before the first is accepted.
@@ -16,7 +16,7 @@ const WINDOW: u32 = 1024;
 /// Maximum number of deliveries synced and accepted together: at most half of a node's window for one application, so
 /// that the node can send the other half meanwhile.
 const GROUP: usize = 128;
-/// Payload bytes after which a group is synced, for the same reason.
+/// Payload bytes after which a group is synced; the node sends on meanwhile.
 const GROUP_BYTES: u64 = 8 << 20;
 /// Time for which a smaller group waits for further deliveries.
 const PAUSE: Duration = Duration::from_micros(500);

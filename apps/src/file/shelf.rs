@@ -1,11 +1,11 @@
-//! Storage of received data: files reassembled from pieces, and bundles, each in a file. Data is durable once
+//! Storage of received data: each bundle, and each file reassembled from pieces, in a file. Data is durable once
 //! [`Shelf::finish`] returns, which waits for one sync of everything received before [`Shelf::begin`]. Repeated
-//! deliveries are dropped. A bundle is a repetition only if both identity and payload are equal to those of an earlier
-//! one: any sender can use any identity, and a node delivers both.
+//! deliveries are dropped. A repetition has the identity and the payload of an earlier bundle; identity alone proves
+//! nothing, since senders choose it.
 //!
-//! A bundle is stored as `.bundle-N.new` until its identity and number are in the list of received bundles, then as
-//! `bundle-N`. After a crash in between, [`Shelf::open`] renames the file if it is listed, and else removes it, since
-//! the node will deliver the bundle again.
+//! A bundle is stored as `.bundle-N.new` until it is in the list of received bundles, then as `bundle-N`. After a crash
+//! in between, [`Shelf::open`] renames the file if it is listed, and else removes it, since the node will deliver the
+//! bundle again.
 
 use super::part::PartialFile;
 use super::settle::{SettleBatch, Settler, arriving, name_bundle, named};

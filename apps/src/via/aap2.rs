@@ -37,7 +37,7 @@ pub fn receiver(at: &str, service: &str) -> Result<AapReceiver> {
     Ok(AapReceiver { client, answers: Answers::new(WINDOW) })
 }
 
-/// Attaches both at one endpoint.
+/// Attaches a sender and a receiver at one endpoint.
 pub fn pair(at: &str, terms: &SenderTerms) -> Result<AttachedPair> {
     let service = terms.source.clone().unwrap_or_else(passing_service);
     // The receiver attaches first: µD3TN drops bundles that arrive while only a sender is there.
@@ -64,7 +64,7 @@ impl AapSender {
         self.waiting.push_back((to, payload));
         Ok(())
     }
-    /// Reads the response to the oldest bundle; a refused one is sent again behind the others.
+    /// Reads the response to the oldest bundle; a refused bundle is sent again behind the others.
     fn answer(&mut self) -> Result<()> {
         let status = self.client.response().context("the node closed the connection")?.response_status();
         let Some((to, payload)) = self.waiting.pop_front() else { bail!("a response without a request") };

@@ -1,5 +1,4 @@
-//! Application socket of dtn7-go: MessagePack in frames, a connection for each request. Bundles are fetched by asking
-//! again and again.
+//! Application socket of dtn7-go: MessagePack in frames, a connection for each request. Bundles are fetched by polling.
 
 use super::msgpack::{PackReader, PackWriter};
 use super::{ANSWER_MAX, BundleReceiver, BundleSender, DeliveredPayload, MESSAGE_MAX, SenderTerms};
@@ -9,11 +8,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Pause after the first empty answer, doubled up to the next constant.
+/// Pause after the first empty answer, doubled up to [`PAUSE_MOST`].
 const PAUSE_LEAST: Duration = Duration::from_millis(1);
-/// Longest pause between two questions; a delivery is noticed that much later at most.
+/// Longest pause between two polls, and so the longest delay of a delivery.
 const PAUSE_MOST: Duration = Duration::from_millis(5);
-/// Types of requests, `MessageType` of its unix_agent/messages.go.
+/// Types of requests (`MessageType` in dtn7-go's unix_agent/messages.go).
 const REGISTER: u8 = 2;
 const CREATE: u8 = 4;
 const GET_ALL: u8 = 9;
@@ -25,7 +24,7 @@ pub struct Dtn7GoSender {
     lifetime: String,
 }
 
-/// Receiver that asks for new bundles again and again.
+/// Receiver that polls for new bundles.
 pub struct Dtn7GoReceiver {
     at: String,
     endpoint: String,

@@ -1,4 +1,4 @@
-//! HTTP interface of dtn7-rs: bundles are sent from the node ID, and fetched whole by asking again and again.
+//! HTTP interface of dtn7-rs: bundles are sent from the node ID, and fetched whole by polling.
 
 use super::{ANSWER_MAX, AttachedPair, BundleReceiver, BundleSender, DeliveredPayload, MESSAGE_MAX, SenderTerms, cbor};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -9,9 +9,9 @@ use ureq::Agent;
 
 /// Answer of the daemon for an empty endpoint.
 const NOTHING: &[u8] = b"Nothing to receive";
-/// Pause after the first empty answer, doubled up to the next constant: the receiver must not keep the node busy.
+/// Pause after the first empty answer, doubled up to [`PAUSE_MOST`]: the receiver must not keep the node busy.
 const PAUSE_LEAST: Duration = Duration::from_millis(1);
-/// Longest pause between two questions; a delivery is noticed that much later at most.
+/// Longest pause between two polls, and so the longest delay of a delivery.
 const PAUSE_MOST: Duration = Duration::from_millis(5);
 /// Most requests under way at once, each on a thread and a connection of its own.
 const REQUESTS_MAX: u64 = 32;
@@ -77,7 +77,7 @@ impl Dtn7Web {
 /// Hint of all errors of addresses.
 const ADDRESS: &str = "--at names the HTTP interface of the daemon, e.g. http://127.0.0.1:3000";
 
-/// Attaches a sender; it sends from the node ID, whatever the source.
+/// Attaches a sender; bundles leave from the node ID, `terms.source` is ignored.
 pub fn sender(at: &str, terms: &SenderTerms) -> Result<HttpSender> {
     let web = Dtn7Web::new(at)?;
     // An error here names the place before the first bundle.
@@ -100,7 +100,7 @@ pub fn receiver(at: &str, service: &str) -> Result<HttpReceiver> {
     Ok(HttpReceiver { web, endpoint, pause: PAUSE_LEAST })
 }
 
-/// Attaches both at the node ID, from which it sends, whatever the source.
+/// Attaches a sender and a receiver at the node ID; `terms.source` is ignored.
 pub fn pair(at: &str, terms: &SenderTerms) -> Result<AttachedPair> {
     let web = Dtn7Web::new(at)?;
     let endpoint = web.node_id()?;
@@ -111,7 +111,7 @@ pub fn pair(at: &str, terms: &SenderTerms) -> Result<AttachedPair> {
 /// A bundle to send: the request's path and the payload.
 type HttpJob = (String, Vec<u8>);
 
-/// Sends bundles one after another, until there is no sender any more.
+/// Sends queued bundles one after another, until the [`HttpSender`] is dropped.
 fn requests(web: &Dtn7Web, queue: &Mutex<Receiver<HttpJob>>, done: &Sender<Result<()>>) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -157,7 +157,7 @@ impl BundleSender for HttpSender {
     }
 }
 
-/// Receiver that asks for the next bundle again and again.
+/// Receiver that polls for the next bundle.
 pub struct HttpReceiver {
     web: Dtn7Web,
     endpoint: String,

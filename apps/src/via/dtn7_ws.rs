@@ -33,7 +33,7 @@ pub fn receiver(at: &str, service: &str) -> Result<WsReceiver> {
     Ok(WsReceiver { socket })
 }
 
-/// Attaches both at one endpoint.
+/// Attaches a sender and a receiver at one endpoint.
 pub fn pair(at: &str, terms: &SenderTerms) -> Result<AttachedPair> {
     let service = terms.source.clone().unwrap_or_else(passing_service);
     let endpoint = crate::client::endpoint_of(&Dtn7Web::new(at)?.node_id()?, &service);
@@ -41,7 +41,7 @@ pub fn pair(at: &str, terms: &SenderTerms) -> Result<AttachedPair> {
     Ok(AttachedPair { sender: Box::new(sender), receiver: Box::new(receiver(at, &endpoint)?), endpoint })
 }
 
-/// WebSocket whose messages a thread reads, so that its pings are answered at any time.
+/// WebSocket with a thread that reads its messages, so that the daemon's pings are always answered.
 struct WsSocket {
     writer: WebSocketWriter,
     /// Texts: answers to commands and bundles, in order.

@@ -5,7 +5,8 @@ use super::{ATTENTION, AttachedPair};
 use anyhow::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sends every payload back until `stop` is set: to the endpoint that it names, else to its source. Returns how many.
+/// Sends every payload back until `stop` is set: to the endpoint that the payload names, else to its source. Returns
+/// the number sent.
 ///
 /// # Errors
 /// If the node refuses an answer or is gone.

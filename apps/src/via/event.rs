@@ -11,14 +11,14 @@ pub enum AppEvent {
         flow: u64,
         /// Number of the bundle in its flow.
         number: u64,
-        /// Time in its stamp.
+        /// Time of sending, from the stamp.
         at_ns: u64,
         /// Payload bytes.
         bytes: u64,
     },
     /// Everything was handed over and accepted.
     Sent {
-        /// Bundles.
+        /// Number of bundles.
         bundles: u64,
         /// Payload bytes of all.
         bytes: u64,
@@ -38,9 +38,9 @@ pub enum AppEvent {
     },
     /// A program of the implementation received everything that it waited for.
     Counted {
-        /// Bundles.
+        /// Number of bundles.
         bundles: u64,
-        /// Time of its end.
+        /// Time at which the program ended.
         at_ns: u64,
     },
     /// A ping was answered.

@@ -1,4 +1,4 @@
-//! A file put together from pieces that arrive in any order, and again.
+//! A file put together from pieces that arrive in any order, some repeatedly.
 
 use super::ranges::Ranges;
 use super::stamp::read_piece;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// File that grows together.
+/// File under reassembly.
 pub struct PiecedFile {
     path: PathBuf,
     file: File,
@@ -26,7 +26,7 @@ impl PiecedFile {
     /// Writes the piece in a payload.
     ///
     /// # Errors
-    /// If the payload is no piece, or one of another file, or the file cannot be written.
+    /// If the payload is no piece, the piece ends beyond the file's length, or the file cannot be written.
     pub fn add(&mut self, payload: &[u8]) -> Result<()> {
         let Some((offset, piece)) = read_piece(payload) else {
             bail!("a bundle of {} B is no piece of a file\nhint: send with --file", payload.len())

@@ -39,7 +39,7 @@ pub fn receiver(at: &str) -> Result<FrameReceiver> {
     Ok(FrameReceiver { link })
 }
 
-/// Attaches both to one program or socket, whose endpoint is this.
+/// Attaches a sender and a receiver to one program or socket, whose endpoint is `endpoint`.
 pub fn pair(at: &str, terms: &SenderTerms, endpoint: String) -> Result<AttachedPair> {
     let link = FrameLink::open(at)?;
     link.listen()?;
@@ -50,7 +50,7 @@ pub fn pair(at: &str, terms: &SenderTerms, endpoint: String) -> Result<AttachedP
 /// Streams of a node, read by a thread.
 struct FrameLink {
     writer: Mutex<Box<dyn Write + Send>>,
-    /// Whether it is a socket, which others may use, too.
+    /// Whether the link is a socket, which others may share.
     shared: bool,
     answers: ByteQueue<Result<(), String>>,
     payloads: ByteQueue<(u64, Vec<u8>)>,

@@ -19,7 +19,7 @@ const CLIENTS_MAX: usize = 256;
 
 /// The program and its applications.
 struct FramesHost {
-    /// Input of the program. Never waited for while the next lock is held: a program that is busy writing may not read.
+    /// Input of the program. Never locked while `desk` is locked: a program that is busy writing may not read.
     input: Mutex<ChildStdin>,
     desk: Mutex<FramesDesk>,
     /// Payloads for the application that listens.

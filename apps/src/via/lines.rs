@@ -16,7 +16,7 @@ const LINE_MAX: usize = 64 << 10;
 const PIECE: u64 = 1 << 20;
 /// Time between the signals that end a program.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Pause between two looks at a program that shall end.
+/// Pause between two checks whether a program has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Splits bytes into lines of bounded length.
@@ -62,7 +62,7 @@ impl LogTail {
         let at = std::fs::metadata(&path).map_or(0, |file| file.len());
         LogTail { path, at, splitter: LineSplitter::default() }
     }
-    /// Passes new lines to `each`, of at most a mebibyte; returns whether there is more.
+    /// Passes the lines in at most 1 MiB of new bytes to `each`; returns whether there is more.
     pub fn read(&mut self, each: impl FnMut(String)) -> bool {
         let Ok(mut file) = File::open(&self.path) else { return false };
         // A log that became shorter was begun again.
@@ -85,13 +85,13 @@ impl LogTail {
     }
 }
 
-/// Starts a program, shown as this in errors.
+/// Starts a program; errors name it `shown`.
 pub fn spawn(command: &mut Command, shown: &str) -> Result<Child> {
     command.spawn().map_err(|why| anyhow!("cannot run `{shown}`: {why}\nhint: is it installed, and in the PATH?"))
 }
 
-/// Program started here. Dropping it ends it: by an interrupt, then by SIGTERM, then by SIGKILL, so that programs with
-/// shared memory can leave it whole.
+/// Program started here. Dropping it ends the program: by SIGINT, then SIGTERM, then SIGKILL, so that programs can
+/// leave shared memory intact.
 pub struct StartedProgram {
     child: Child,
     shown: String,
@@ -116,10 +116,10 @@ impl StartedProgram {
         let child = spawn(&mut command, &shown)?;
         Ok(StartedProgram { child, shown })
     }
-    /// Lines of the output with their times, by a thread; the output must be a pipe.
+    /// Starts a thread that reads the output's lines, with monotonic times in ns; the output must be a pipe.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not.
     pub fn lines(&mut self) -> Result<Arc<ByteQueue<(u64, String)>>> {
         let mut output = BufReader::new(self.child.stdout.take().context("no output")?);
         let (queue, shown) = (Arc::new(ByteQueue::default()), self.shown.clone());

@@ -1,6 +1,6 @@
 //! Application interfaces of DTN implementations behind two traits: the client library of `farlink app`.
 //!
-//! Each file holds the client of one interface. Their payloads carry a [`stamp::Stamp`], so that bundles are counted and
+//! Each file holds the client of one interface. All payloads carry a [`stamp::Stamp`], so that bundles are counted and
 //! timed alike whatever delivers them. Read [`BundleSender`] and [`BundleReceiver`] first, then [`send`] and
 //! [`receive`], which use them.
 
@@ -143,7 +143,7 @@ pub struct SenderTerms {
 pub struct AppInterface {
     /// Kind of the interface.
     pub via: Via,
-    /// Its place: a socket, an address or a file.
+    /// Place of the interface: a socket, an address or a file.
     pub at: String,
 }
 
@@ -224,7 +224,7 @@ impl AppInterface {
     }
 }
 
-/// Source of senders at interfaces that know no node ID to complete a service with.
+/// Source endpoint ID, for interfaces that cannot complete a service with a node ID.
 fn whole_endpoint(terms: &SenderTerms) -> Result<String> {
     match &terms.source {
         Some(source) if source.contains(':') => Ok(source.clone()),

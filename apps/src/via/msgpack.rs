@@ -124,7 +124,7 @@ impl<'a> PackReader<'a> {
             _ => None,
         }
     }
-    /// Reads bytes; nil is none.
+    /// Reads bytes; nil gives an empty slice.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         match self.head()? {
             PackHead::Bytes(length) | PackHead::Text(length) => self.take(length),

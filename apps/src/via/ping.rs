@@ -26,7 +26,7 @@ pub struct PingPlan {
     pub timeout: Duration,
 }
 
-/// Answers as the receiving thread passes them on.
+/// Arrival times (monotonic ns) and stamps of answers.
 type Answers = Receiver<Result<(u64, Stamp)>>;
 
 /// Sends pings; `say` gets an event for each, in the order of answers and losses. Returns the number answered.
@@ -76,7 +76,7 @@ pub fn ping(pair: AttachedPair, plan: &PingPlan, stop: &AtomicBool, say: &mut dy
     result.map(|()| run.answered)
 }
 
-/// Longest time that an instant can be moved by.
+/// Bound of durations added to an `Instant`, against overflow.
 const FOREVER: Duration = Duration::from_secs(1 << 32);
 
 fn listen(mut receiver: Box<dyn BundleReceiver>, flow: u64, answer: &Sender<Result<(u64, Stamp)>>, done: &AtomicBool) {
@@ -104,7 +104,7 @@ struct PingRun<'a> {
 }
 
 impl PingRun<'_> {
-    /// Takes answers and notes losses until `enough` of what still waits, or `stop`.
+    /// Takes answers and notes losses until `enough` of the pings that still wait, or `stop`.
     fn collect(&mut self, enough: impl Fn(&BTreeMap<u64, Instant>) -> bool, stop: &AtomicBool) -> Result<()> {
         while !enough(&self.waiting) && !stop.load(Ordering::Relaxed) {
             // Pings are sent in order, with one timeout: the first is lost first.

@@ -39,7 +39,7 @@ impl Ranges {
         self.ends.insert(start, end);
         length - known.min(length)
     }
-    /// Whether the set is exactly the numbers below `end`.
+    /// Whether the set contains all numbers below `end`.
     pub fn covers(&self, end: u64) -> bool {
         end == 0 || self.ends.get(&0).is_some_and(|last| *last >= end)
     }

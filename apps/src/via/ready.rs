@@ -25,10 +25,10 @@ pub enum ReadySign {
 }
 
 impl ReadySign {
-    /// Sign of a line in a log.
+    /// Sign that a line of a log matches `pattern`.
     ///
     /// # Errors
-    /// If the text is not a regular expression.
+    /// If `pattern` is not a regular expression.
     pub fn log(path: PathBuf, pattern: &str) -> Result<ReadySign, String> {
         Ok(ReadySign::Log(path, Regex::new(pattern).map_err(|why| why.to_string())?))
     }

@@ -126,7 +126,7 @@ pub fn send(
     Ok(())
 }
 
-/// Longest time that an instant can be moved by.
+/// Bound of durations added to an `Instant`, against overflow.
 const FOREVER: Duration = Duration::from_secs(1 << 32);
 
 /// Waits until a time, or until `stop` is set.

@@ -26,7 +26,7 @@ impl Compared {
     fn difference(&self) -> f64 {
         self.ours.median / self.theirs.median - 1.0
     }
-    /// Wider of both spreads, as a fraction of the median.
+    /// Wider spread of the two programs' runs, as a fraction of the median.
     fn spread(&self) -> f64 {
         self.ours.spread().max(self.theirs.spread())
     }

@@ -1,4 +1,4 @@
-//! `farlink bench shards`: a node whose links are spread over several owner threads.
+//! `farlink bench shards`: a node whose links are spread over several shards.
 
 use super::nodes::{self, BenchFolder};
 use crate::CliError;

@@ -13,8 +13,8 @@ pub struct Files {
     pub authorities: String,
 }
 
-/// Creates the certificate of a node, and the authority with the first certificate; `None` if no session of the node
-/// uses TLS.
+/// Creates the certificate of a node; the first call of a run also creates the run's authority. `None` if no session of
+/// the node uses TLS.
 ///
 /// # Errors
 /// If the program fails; the error has its output.

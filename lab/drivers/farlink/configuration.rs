@@ -356,7 +356,8 @@ impl Toml {
             self.value(row.name, row.setting().in_toml((row.get)(terms)));
         }
     }
-    /// Writes the settings of a table that differ from their defaults: builds from before a setting do not know it.
+    /// Writes the settings of a table that differ from their defaults: older builds refuse settings that they do not
+    /// know.
     fn changed_terms<T: Default>(&mut self, table: &[LayerParam<T>], terms: &T) {
         for (row, value) in table.iter().map(|row| (row.setting(), (row.get)(terms))) {
             if value != row.default {

@@ -18,7 +18,7 @@ pub struct EventReader {
     recorder: Recorder,
     /// Names of neighbours to be discovered, each with the name of the scenario's link to it.
     found: Vec<(String, String)>,
-    /// Names of dynamic links that such neighbours opened, each with the name of the scenario's link.
+    /// Names of dynamic links that neighbours in `found` opened, each with the name of the scenario's link.
     opened: HashMap<String, String>,
 }
 

@@ -1,5 +1,5 @@
 //! Driver of Farlink's own node, started as a separate program: `farlink node`, with the applications `farlink send`,
-//! `recv` and `ping` attached to its socket. Nothing of the node is linked here.
+//! `recv` and `ping` attached to its socket. The node's code is not linked here.
 
 mod certificates;
 mod configuration;

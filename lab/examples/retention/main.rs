@@ -52,7 +52,7 @@ fn row(name: &str, copies: &RetentionReport, works: &RetentionReport) -> String 
     let difference = part(relay, 50) - part(floor, 50);
     format!("| {name} | {found} | {} | {} | {difference:.1} |", spread(floor), spread(relay))
 }
-/// Percentile of the time until the first byte left, in µs.
+/// Percentile of the time until the first byte left, in µs; NaN without bundles.
 fn part(relay: &RelayRetention, percent: usize) -> f64 {
     let times = relay.sorted_first_ns(0);
     times.get(times.len() * percent / 100).map_or(f64::NAN, |ns| *ns as f64 / 1e3)

@@ -28,8 +28,7 @@ pub struct Image {
     pub identity: String,
 }
 
-/// Opens an image; unpacks archives and layers below the folder `into`. `folder` is the one to which paths are
-/// relative.
+/// Opens an image; unpacks archives and layers below the folder `into`. Relative paths of images begin at `folder`.
 ///
 /// # Errors
 /// If there is no such image, it is for another processor architecture, or it cannot be read.
@@ -201,7 +200,7 @@ fn blob(layout: &Path, digest: &str) -> Result<PathBuf> {
     }
 }
 
-/// Path of a file in a layout, from its relative path. Fails if that has `..` or is absolute.
+/// Path of a file in a layout. Fails if `path` is empty, absolute, or has `..`.
 fn within(layout: &Path, path: &str) -> Result<PathBuf> {
     let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
     if path.is_empty() || !plain {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// OCI runtime `crun`, found in `PATH`. Others cannot start a program without control groups of their own.
+/// OCI runtime `crun`, found in `PATH`. Other runtimes cannot start a program without creating control groups.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     /// Path of the program.

@@ -59,8 +59,8 @@ impl DirectionState {
     }
 }
 
-/// Openings and closings of a direction, computed for the real time. The link model itself is only as far as the last
-/// frame, but a quiet link must open and close, too.
+/// Openings and closings of a direction, computed for the real time. The link model advances only with frames, but a
+/// quiet link must open and close, too.
 pub struct CarrierSchedule {
     link: LinkDirection,
     start_ns: u64,

@@ -33,8 +33,8 @@ pub struct FrameReader {
     read: u64,
 }
 
-/// Creates a queue of `bytes` bytes, rounded up to a power of two; each frame takes its length plus 16. The memory is
-/// populated at once, since page faults would delay the link.
+/// Creates a queue of `bytes` bytes, rounded up to a power of two; each frame takes its length, rounded up to whole
+/// words, plus 16. The memory is populated at once, since page faults would delay the link.
 pub fn frame_queue(bytes: usize) -> (FrameWriter, FrameReader) {
     let words = (0..(bytes / WORD).next_power_of_two()).map(|_| AtomicU64::new(0)).collect();
     let zero = || AtomicU64::new(0);

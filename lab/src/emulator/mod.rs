@@ -68,8 +68,8 @@ const RING_PART: u64 = 8;
 const RING_RATE: u64 = 100_000_000;
 const RING_DELAY: Duration = Duration::from_millis(1);
 
-/// Sizes of the receive rings at both ports of each link, in bytes; 0 for no ring. The kernel allocates rings at once,
-/// so many links get smaller rings, and very many links get none.
+/// Sizes of the receive rings at both ports of each link, in bytes; 0 for no ring, as for slow links and short delays.
+/// The kernel allocates rings at once, so many links get smaller rings, and very many links get none.
 pub fn rings(links: &[LinkSpec]) -> Vec<[usize; 2]> {
     let fast = |spec: &farlink_link::DirectionSpec| {
         highest_rate(spec).is_none_or(|rate| rate >= RING_RATE) && shortest_delay(spec) >= RING_DELAY

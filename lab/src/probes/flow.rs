@@ -12,7 +12,7 @@ const AHEAD_MAX: usize = 1 << 16;
 pub struct TcpOrder {
     /// Sequence number of the first byte.
     begin: u32,
-    /// Number of bytes passed on in order so far, the position of the next.
+    /// Number of bytes passed on in order so far, which is the position of the next byte.
     next: u64,
     /// Segments behind a gap with their times, by position.
     ahead: BTreeMap<u64, (u64, Box<[u8]>)>,

@@ -40,7 +40,8 @@ pub trait Probe {
     fn begin_phase(&mut self, _hosts: &mut ProbedHosts<'_>) {}
 }
 
-/// Creates the probes of a run; `tcp` is whether to sample TCP connections, `stores` are folders by host.
+/// Creates the probes of a run; `tcp` is whether to sample TCP connections, `stores` are the stores' folders, with
+/// their hosts' indexes.
 pub fn all(tcp: bool, stores: Vec<(usize, PathBuf)>) -> Vec<Box<dyn Probe>> {
     let mut probes: Vec<Box<dyn Probe>> = vec![Box::new(Resources)];
     if tcp {

@@ -89,7 +89,7 @@ impl RetentionSetup {
         RetentionSetup { layers: links().filter_map(layer).collect(), relays, zero_work: Some(zero_work::PORT) }
     }
 
-    /// Ports watched on a link. The first that matches counts, which is that of the link's layer.
+    /// Ports watched on a link. The first match counts, so the port of the link's layer comes first.
     fn ports(&self, link: usize) -> Vec<WatchedPort> {
         let own = self.layers.get(&link).map(|(layer, port)| (*layer, *port, RetentionSubject::Relay));
         let zero_work = self.zero_work.iter().flat_map(|port| {
@@ -191,7 +191,7 @@ impl RetentionReading {
         let (missed, missed_at_ns) = queue.missed();
         self.report(missed, missed_at_ns)
     }
-    /// Relay to which frames are handed over at a place, or which they leave there, if any.
+    /// Relay whose host the frames seen at a place enter or leave, if any.
     fn relay(&self, (link, forward, point): FramePlace) -> Option<usize> {
         // The forward direction leaves the relay at one end, and is handed over to that at the other.
         self.relay_at.get(&(link, forward == (point == FramePoint::HandedOver))).copied()

@@ -1,5 +1,5 @@
-//! Programs of a zero-work measurement: a source, a relay that only copies bundles, and a sink, each in a host. They
-//! give the time that no relay there avoids. Each is this program, started again with a hidden argument.
+//! Programs of a zero-work measurement: a source, a relay that only copies bundles, and a sink, each in a host. The
+//! relay's time is what no relay in that host can avoid. Each is this program, started again with a hidden argument.
 
 use farlink_base::{Accel, CreationTimestamp, EndpointId, Payload};
 use farlink_bundle::Bundle;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub const ARGUMENT: &str = "lab-zero-work";
 /// Port at which relay and sink listen, over TCP and UDP.
 pub const PORT: u16 = 15_199;
-/// First sequence number: up to four times this, all sequence numbers and so all bundles have the same encoded length.
+/// First sequence number. Up to four times this, all sequence numbers have the same encoded length, and so all bundles.
 pub const FIRST_SEQUENCE: u64 = 1 << 30;
 
 /// Number of attempts to connect, and the time between them.
@@ -151,7 +151,7 @@ impl ZeroWork {
     }
 }
 
-/// Unspecified address and port 0, of the same family.
+/// Unspecified address and port 0, of the family of `like`.
 fn any(like: SocketAddr) -> SocketAddr {
     match like {
         SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -15,7 +15,7 @@ const TRANSPORTS: [&str; 3] = ["tcp", "udp", "tcp"];
 const HEAD_START: Duration = Duration::from_millis(300);
 /// Time after the end of a flow, in addition to a round trip, for data still in flight.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Minimum time for which a flow sends; a shorter one is left out.
+/// Minimum time for which a flow sends; a flow with less time is left out.
 const SHORTEST: Duration = Duration::from_millis(300);
 /// First port of the receivers; each flow has its own.
 const PORT: u16 = 15_201;

@@ -34,7 +34,7 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Starts the senders whose time has come. `begun` counts the flows whose time came before, in order of time.
+    /// Starts the senders whose time has come. `begun` is the number of flows begun so far, in order of their start.
     pub fn start_due_flows(&mut self, elapsed: Duration, begun: &mut usize) -> Result<()> {
         let scenario = self.scenario;
         if *begun == scenario.flows.len() {

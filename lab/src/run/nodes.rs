@@ -1,5 +1,5 @@
-//! Start and end of nodes. Those of other implementations take as long as they take, so they start before the time of
-//! the run is chosen; ours follow, since their configuration names that time.
+//! Start and end of nodes. Other implementations take an unknown time to start, so they start before the time of the
+//! run is chosen; ours follow, since their configuration names that time.
 
 use super::session::{FIRST_APPLICATION, LabSession, SessionProcess};
 use crate::supervisor::{Request, SignalName};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 pub const FIRST_COMPANION: u32 = 1 << 15;
 /// First process number of programs that wait for a node, or end it.
 pub const FIRST_HELPER: u32 = 1 << 28;
-/// Longest wait for a node's own limit of its start, and for the supervisor to tell of it.
+/// Further wait for the supervisor to report a failed start, after [`READY_MOST`].
 const READY_MARGIN: Duration = Duration::from_secs(10);
-/// Longest start of a node: a driver that names more is cut off here.
+/// Longest time in which a node may start, whatever its driver permits.
 const READY_MOST: Duration = Duration::from_secs(600);
 
 impl LabSession<'_> {
-    /// Refuses restarts of nodes whose processes nobody can find again.
+    /// Refuses scheduled restarts of nodes that run in the background: their processes cannot be found.
     pub fn check_restarts(&self) -> Result<()> {
         let forks = |node: usize| self.drivers[node].forks();
         let Some(down) = self.scenario.restarts().into_iter().find(|down| forks(down.node)) else { return Ok(()) };

@@ -35,7 +35,7 @@ struct Killed {
     at_ns: u64,
     /// Scheduled time of the restart, since the start of the run.
     until: Duration,
-    /// Time of the kill or, once that took place, of the restart, since the start of the run.
+    /// Time of the kill or, after the restart, of the restart, since the start of the run.
     since: Duration,
     /// Whether the node's driver was informed ([`Driver::fell`]).
     fell: bool,

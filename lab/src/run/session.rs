@@ -550,7 +550,7 @@ impl<'a> LabSession<'a> {
     }
 
     /// Ends applications first, so that receivers write buffered data, then nodes, and the emulator last. Returns the
-    /// counts of bundles taken between the two.
+    /// counts of bundles after the applications' end.
     fn take_down(&mut self) -> Result<BundleTally> {
         self.stopping = true;
         self.stop(|p| p.id >= FIRST_APPLICATION)?;
@@ -579,7 +579,7 @@ impl<'a> LabSession<'a> {
         self.turns_within(GRACE, done)
     }
 
-    /// Turns until `done`, at most for this time.
+    /// Processes the supervisor's replies until `done`, at most for `longest`.
     pub fn turns_within(&mut self, longest: Duration, done: impl Fn(&Self) -> bool) -> Result<()> {
         let deadline = std::time::Instant::now() + longest;
         while !done(self) && std::time::Instant::now() < deadline {

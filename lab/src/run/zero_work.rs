@@ -18,8 +18,8 @@ pub const BUNDLES_LEAST: u64 = 30;
 const PACE: Duration = Duration::from_millis(2);
 /// Bundles use at most this fraction of the slowest link's rate: a tenth.
 const RATE_PART: u64 = 10;
-/// Bounds of the bundles' payload in bytes, which is else that of the scenario's first traffic flow. Larger bundles
-/// over TCP would measure TCP.
+/// Bounds of the bundles' payload in bytes. Within them, it equals that of the scenario's first traffic flow. Larger
+/// bundles over TCP would measure TCP.
 const PAYLOAD_MIN: u64 = 64;
 const PAYLOAD_MAX: u64 = 16_000;
 /// Bytes of headers, of bundle and packet together, in an IP packet over UDP.

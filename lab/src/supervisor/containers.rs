@@ -32,7 +32,8 @@ pub struct Containers {
     hosts: BTreeMap<usize, Container>,
     /// Programs that are being started, by the process ID of their runtime.
     starting: BTreeMap<u32, Starting>,
-    /// Unknown processes that ended meanwhile, by ID. One may be a program that ended before its ID was known.
+    /// Unknown processes that ended during starts, by ID. One may be a started program that ended before its ID was
+    /// known.
     strays: BTreeMap<u32, EndedChild>,
     started: u64,
     hidden_mount: Option<CString>,

@@ -2,8 +2,8 @@
 //! namespace, refers to each host's network namespace only by a descriptor, and dies with the program that started it.
 //! When it ends for any reason, the kernel ends every process below it and removes every interface.
 //!
-//! The program starts itself again with a hidden argument ([`run_if_asked`]), and talks to that process through
-//! [`Supervisor`]: it sends [`Request`]s to set up hosts and start processes.
+//! The program starts itself again with a hidden argument ([`run_if_asked`]). Through [`Supervisor`] it sends that
+//! process [`Request`]s to set up hosts and start processes.
 
 mod accounts;
 mod client;

@@ -291,7 +291,8 @@ impl Server {
         Ok(())
     }
 
-    /// Takes over a program that the container runtime has started, and sends it the signal that arrived meanwhile.
+    /// Takes over a program that the container runtime has started, and sends it the signal that arrived during the
+    /// start.
     fn runs(&mut self, setup: &SpawnSetup, process: u32, signal: Option<SignalName>) {
         self.children.insert(process, setup.id);
         if let Some(accounts) = &mut self.accounts {
@@ -354,7 +355,8 @@ const READINGS: usize = 12;
 // Maximum number of threads whose waits are reported, so that the write of a reply stays atomic.
 const MOST_THREADS: usize = 64;
 
-/// Mean wait in nanoseconds and number of waits of each thread that waited since `before`, longest mean first.
+/// Mean wait in ns and number of waits of each thread that waited since `before`: the [`MOST_THREADS`] longest means,
+/// longest first.
 fn mean_waits(before: &BTreeMap<u32, Waits>, now: &BTreeMap<u32, Waits>) -> Vec<[u64; 2]> {
     let since = |(thread, waits): (&u32, &Waits)| waits.since(before.get(thread).copied().unwrap_or_default());
     let mean = |w: Waits| [w.total.as_nanos() as u64 / w.turns, w.turns];

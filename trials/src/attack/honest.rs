@@ -52,7 +52,7 @@ pub struct Flow {
     over: AtomicBool,
 }
 
-/// All directions, running.
+/// Running senders and receivers.
 pub struct Honest {
     flows: Vec<Arc<Flow>>,
     threads: Vec<JoinHandle<()>>,

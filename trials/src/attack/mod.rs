@@ -99,7 +99,7 @@ fn run(arguments: &[String]) -> Result<()> {
     bail!("{} marks missed:\n{}\nconfigurations and logs are in {}", missed.len(), missed.join("\n"), dir.display())
 }
 
-/// Judges a case in a folder, a second time if it missed only goodput. The folder is kept if a mark was missed.
+/// Judges a case in a folder, and once more if only its goodput was too low. The folder is kept if a bound was missed.
 fn judge_twice(folder: &Path, name: &'static str, judge: impl Fn(&Path) -> Result<Row>) -> Result<Row> {
     let attempt = |tries| -> Result<Row> {
         // The folder may hold the logs of a first try.
@@ -121,7 +121,7 @@ fn judge_twice(folder: &Path, name: &'static str, judge: impl Fn(&Path) -> Resul
     Ok(row)
 }
 
-/// Numbers of owner threads, separated by commas.
+/// Parses numbers of shards, separated by commas.
 fn shards_of(words: &str) -> Result<Vec<u8>> {
     let one = |word: &str| match word.parse() {
         Ok(shards @ (1 | 2 | 4)) => Ok(shards),

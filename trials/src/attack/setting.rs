@@ -8,7 +8,7 @@ use std::path::Path;
 pub struct Setting {
     /// Layer of the first neighbour, and the nodes' policies.
     pub way: Way,
-    /// Owner threads of the node under attack.
+    /// Shards of the node under attack.
     pub shards: u8,
     /// Session limit of each of that node's layers over TCP; `None` for the default.
     pub sessions: Option<u32>,
@@ -49,7 +49,7 @@ impl Setting {
         };
         Setting { way, shards, sessions: case.ends_with("-endless-heads").then_some(CROWD) }
     }
-    /// Whether nodes with this many owner threads support the setup.
+    /// Whether nodes with this many shards support the setup.
     pub fn is_possible(self) -> bool {
         self.shards == 1 || !matches!(self.way, Way::Copies | Way::Announced)
     }

@@ -1,4 +1,4 @@
-//! Result of an attack: a row of the table, its marks, and the page.
+//! Result of an attack: a row of the table, the marks (bounds) that it missed, and the page.
 
 use super::honest::Account;
 use super::stage::BUDGET_MIB;
@@ -109,13 +109,13 @@ impl Row {
     }
 }
 
-/// Results of all cases with one number of owner threads.
+/// Results of all cases with one number of shards.
 pub struct Table {
-    /// Owner threads of the node under attack.
+    /// Shards of the node under attack.
     pub shards: u8,
     /// One row for each case.
     pub rows: Vec<Row>,
-    /// Cases that this number of owner threads does not support.
+    /// Cases that this number of shards does not support.
     pub left_out: Vec<&'static str>,
 }
 

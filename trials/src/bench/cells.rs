@@ -25,7 +25,7 @@ pub struct Cell {
     pub one_mb: Option<f64>,
     /// Processor time aimed at in The ONE's own world as `one/` runs it, s; `None`: not run there.
     pub exact_s: Option<f64>,
-    /// Whether both worlds are compared with several seeds.
+    /// Whether Farlink's world and The ONE's are compared with several seeds.
     pub compared: bool,
     /// Whether the scenario takes minutes and therefore runs on request only.
     pub long: bool,

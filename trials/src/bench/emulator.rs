@@ -33,7 +33,7 @@ const LOADS: [Load; 5] = [
     },
 ];
 
-/// Payload buffers of the hosts' TCP, with the kernel's bookkeeping.
+/// TCP buffers of the hosts, bytes: 64 MiB of payload, doubled for the kernel's bookkeeping.
 const BUFFERS: u64 = 2 * (64 << 20);
 
 /// Figures of one run.

@@ -80,7 +80,7 @@ fn kill(farlink: &Path, scenario: &Path, out: &Path, random: &mut Random) -> Res
     }
 }
 
-/// Numbers of all processes below one.
+/// IDs of all descendants of a process.
 fn descendants(process: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let children: Vec<u32> = children.split_whitespace().filter_map(|word| word.parse().ok()).collect();

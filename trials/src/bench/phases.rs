@@ -23,11 +23,11 @@ const PLAN: [(&str, Duration); 4] = [
     ("between", Duration::from_millis(1500)),
     ("burn", Duration::from_secs(8)),
 ];
-/// Time after a boundary at which the program begins its work, and before the next at which it ends it.
+/// Time between a boundary and the program's work, at either end of a phase.
 const MARGIN: Duration = Duration::from_millis(400);
 /// Largest difference that is accepted.
 const TOLERANCE: f64 = 0.02;
-/// An ordinary user, where this runs as root.
+/// ID of an ordinary user, where this runs as root.
 const NOBODY: &str = "65534";
 
 /// Runs the program in a host, once with this user's rights and, as root, once as an ordinary user.

@@ -23,7 +23,7 @@ enum CostRow {
     Sky(&'static Sky),
 }
 
-/// Reference values: aimed at and of The ONE.
+/// Reference values of a row: targets, and results of The ONE.
 #[derive(Default)]
 struct Marks {
     cpu_s: [Option<f64>; 2],

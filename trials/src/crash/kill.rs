@@ -36,8 +36,8 @@ struct Trial {
     over: Over,
 }
 impl Trial {
-    /// Whether only the sender is killed: without acknowledgments, data that reached the receiver's host but not the
-    /// receiver is lost, without a broken promise.
+    /// Whether only the sender is killed: STCP and MTCP confirm nothing, so data that reached only the receiver's host
+    /// is lost without a broken promise.
     fn spares_receiver(&self) -> bool {
         matches!(self.over, Over::Stcp | Over::Mtcp)
     }
@@ -56,7 +56,7 @@ const TRIALS: [Trial; 6] = [
 ];
 
 /// Kills nodes under load `kills` times, spread over the trials whose name contains `words`; returns the complaints.
-/// With `forgetting`, each kill that counts is a power cut, and about as many plain kills come between.
+/// With `forgetting`, each of these kills is a power cut, and about as many plain kills happen in addition.
 pub fn run(
     dir: &Path,
     binary: &Path,
@@ -88,7 +88,7 @@ pub fn run(
     Ok(complaints)
 }
 
-/// A node and the disk of its store, if that is a forgetting one.
+/// A node and, if its store is on a forgetting disk, that disk.
 struct Host {
     node: Node,
     disk: Option<Mount>,

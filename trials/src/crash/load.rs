@@ -53,7 +53,7 @@ impl Seen {
     pub fn missing(&self) -> usize {
         self.acknowledged.difference(&self.received).count()
     }
-    /// Compares the deliveries with the promises.
+    /// Compares the deliveries with the acknowledgments.
     pub fn verdict(&self) -> Verdict {
         let mut verdict =
             Verdict { lost: self.acknowledged.difference(&self.received).copied().collect(), ..Verdict::default() };

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Bundles for each cut: more than a receiver takes in its longest life.
+/// Bundles sent for each power cut: more than a receiver takes between two cuts.
 const PER_CUT: u64 = 60;
 /// Files sent in parts of [`PIECE`] each, and their length.
 const FILES: usize = 6;

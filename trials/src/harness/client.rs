@@ -1,5 +1,4 @@
-//! Applications attached to a node with Farlink's own AAP2 client. Other AAP2 clients are those of µD3TN (`cargo xtask
-//! interop`).
+//! Applications attached to a node with Farlink's own AAP2 client. `cargo xtask interop` tries the clients of µD3TN.
 
 use farlink_aap2::proto::{AapStatus, frame};
 use std::io;

@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: plants mistakes one by one; the tests must notice each.
 //!
 //! A mutation replaces a text of a file in a copy of the tree, `target/mutants`, which has builds of its own. Its tests
-//! run there until one fails: the mutation is killed. A durable mutation must not survive: planted by accident, it
-//! would lose bundles silently. A text that is not found exactly once is an error, so that the table follows the code.
+//! run there until one fails: the mutation is killed. A durable mutation would lose bundles silently, so it must not
+//! survive. A text that is not found exactly once is an error, so that the table follows the code.
 
 mod agent;
 pub mod every;
@@ -248,7 +248,8 @@ impl Tree {
         }
         Ok(MutantOutcome::Survived)
     }
-    /// Runs cargo if `needed` and returns whether it succeeded; a test that hangs is ended and has failed.
+    /// Runs cargo, and returns whether it succeeded; true at once if not `needed`. A test that hangs is ended and has
+    /// failed.
     pub fn cargo(&self, arguments: &[&str], needed: bool) -> Result<bool> {
         if !needed {
             return Ok(true);

@@ -37,9 +37,9 @@ pub struct Flow {
     pub source: (PathBuf, String),
     /// Application socket and endpoint of the receiver.
     pub destination: (PathBuf, String),
-    /// Bundles offered per second.
+    /// Bundles offered per second; `u64::MAX` for as many as `backlog` allows.
     rate: AtomicU64,
-    /// Greatest number of undelivered bundles, if the flow has no rate.
+    /// Greatest number of undelivered bundles at the rate `u64::MAX`.
     backlog: usize,
     seen: Mutex<FlowSeen>,
     sending_over: AtomicBool,
@@ -66,7 +66,7 @@ pub struct Account {
 }
 
 impl Flow {
-    /// Starts the threads of a flow without any rate: see [`Flow::offer`].
+    /// Starts the threads of a flow, which offers nothing before [`Flow::offer`].
     pub fn start(
         priority: u32,
         source: (PathBuf, String),

@@ -1,9 +1,9 @@
 //! `cargo xtask overload`: offers a node with a small store ten times its link's rate.
 //!
 //! Two durable nodes exchange bundles over TCPCLv4, and the first one's link has a rate. First the goodput of normal
-//! bundles is measured at saturation. Then applications offer ten times as much for a while, a few of the bundles
-//! expedited, and finally half of the goodput. The bundles come from applications of the node itself, or from a third
-//! node, a neighbour that forwards as fast as it may.
+//! bundles is measured at saturation. Then applications offer ten times as much for a while, a few bundles expedited,
+//! and finally half of the goodput. They use the node itself, or a third node, a neighbour that forwards as fast as it
+//! may.
 
 mod flow;
 

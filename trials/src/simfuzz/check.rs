@@ -1,6 +1,6 @@
 //! The random networks of `make test`: a hundred networks, each in two processes whose traces must be equal, and
-//! throngs, whose hops are cheap; all together must reach a million hops and ten thousand faults. The program is the
-//! one that the tests have built.
+//! throngs (sparse nodes with many bundles, so that hops are cheap). Together they must reach a million hops and ten
+//! thousand faults. The program is the one that the tests have built.
 
 use crate::tools;
 use anyhow::{Context, Result, bail, ensure};
@@ -55,7 +55,7 @@ fn traces(program: &Path, runs: u64, kind: &[&str], file: PathBuf) -> Result<Vec
     whole(&text, runs).with_context(|| format!("the traces in {}", file.display()))
 }
 
-/// Removes the output of an earlier run: a program that fails writes none.
+/// Removes the output of an earlier run, which a program that fails would leave in place.
 ///
 /// # Errors
 /// When the file exists and cannot be removed.

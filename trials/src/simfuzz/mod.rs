@@ -57,7 +57,7 @@ impl FuzzRequest {
     /// Parses the words after the chore's name.
     ///
     /// # Errors
-    /// Words without meaning, alone or next to the others.
+    /// Unknown words, or words that exclude each other.
     fn read(words: &[String]) -> Result<FuzzRequest> {
         let mut arguments = tools::Arguments::new(words);
         let wanted = if arguments.flag("--check") {

@@ -36,7 +36,7 @@ pub struct Rule {
     pub does: Option<String>,
     /// Reason why no mutant of the marked code can show that the tests notice.
     pub no_mutant: Option<String>,
-    /// Reason why the rule is not kept, or is not a node's to keep.
+    /// Reason why the rule is not kept, or does not concern a node.
     pub except: Option<String>,
     /// Whether the rule is to be kept later.
     pub later: bool,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const NOTHING: &[u8] = b"Nothing to receive";
 /// Longest startup of the daemon.
 const START_MAX: Duration = Duration::from_secs(30);
-/// Largest payload over TCPCLv4: its SESS_INIT allows transfers of 64,000 bytes.
+/// Largest payload over TCPCLv4: dtnd's SESS_INIT allows transfers of 64,000 bytes.
 const TCP_TAKES: usize = 63_000;
 /// Largest payload over UDP: one bundle per datagram.
 const UDP_TAKES: usize = 60_000;

@@ -17,7 +17,7 @@ use std::process::Command;
 enum HardySession {
     WeConnect,
     ItConnects,
-    /// We connect, and both require TLS. It presents no client certificate, so it cannot connect to us.
+    /// Our node connects, and both require TLS. Hardy has no client certificate, so it cannot connect to our node.
     Tls,
 }
 

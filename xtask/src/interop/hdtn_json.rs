@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 /// Largest bundle that HDTN accepts.
 pub const BUNDLE_MAX: u64 = 60_000_000;
-/// Pipeline bytes of an outduct: it requires room for two of the largest bundles.
+/// Pipeline bytes of an outduct, which must have room for two of the largest bundles.
 const PIPELINE: u64 = 200_000_000;
-/// Bundles that may wait for a stream between its programs; `bpreceivepacket` drops any more.
+/// Bundles that may wait for a stream between HDTN's programs; `bpreceivepacket` drops any more.
 const NEAR: u64 = 10_000;
 /// Keepalive interval of streams, s.
 const KEEPALIVE: u64 = 15;
@@ -71,7 +71,7 @@ impl Duct {
              [link.hdtn]\nlayer = \"{kind}\"\npeer = \"ipn:10.0\"\n{address}{more}"
         )
     }
-    /// Induct for bundles from us; none where HDTN connects.
+    /// Induct for bundles from us; `None` where HDTN connects.
     pub fn induct(self, (host, here): (&str, u16), there: u16) -> Option<Value> {
         let more = match self {
             Duct::Ltp => json!({
@@ -96,7 +96,7 @@ impl Duct {
         });
         Some(joined(first, more))
     }
-    /// Outduct for bundles to us. Over LTP it sends from the port of its induct.
+    /// Outduct for bundles to us. Over LTP, HDTN sends from the port of its induct.
     pub fn outduct(self, (host, here): (&str, u16), there: u16) -> Value {
         let more = match self {
             Duct::Ltp => json!({
@@ -160,8 +160,8 @@ pub fn stcp_outduct(node: u64, port: u16) -> Value {
     }] })
 }
 
-/// Configuration of node `ipn:10.0`. We are at `here`, it is at `there`; its applications (node 2) use `streams` to it
-/// and from it; `zmq` are ports for its own components.
+/// Configuration of HDTN's node `ipn:10.0`. Ports: `here` of our node, `there` of HDTN, `streams` to and from HDTN's
+/// applications (node 2), `zmq` of HDTN's own components.
 pub fn node(duct: Duct, (here, there): (u16, u16), streams: (u16, u16), zmq: (u16, u16)) -> Value {
     let here = ("127.0.0.1", here);
     let (mut inducts, mut outducts) = (stcp_induct(streams.0), stcp_outduct(2, streams.1));

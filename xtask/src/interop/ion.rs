@@ -33,7 +33,7 @@ const UDP_TAKES: usize = 60_000;
 const DELIVERED: &str = " status 8 at ";
 /// Release whose hashes follow a draft of RFC 9173.
 const DRAFT: &str = "4.1.3";
-/// Reason why neither side can verify the other's security blocks with that release.
+/// Reason why neither side can verify the other's security blocks with release [`DRAFT`].
 const OTHER_TEXT: &str =
     "it hashes the whole payload block, with its flags as 0, where RFC 9173 3.7 says the data in it";
 /// Log message of `bprecvfile` about a finished file.

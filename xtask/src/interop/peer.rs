@@ -36,7 +36,7 @@ pub struct Can {
     /// Largest payloads that the peer receives and sends; 0 if its bundles cannot be read.
     pub takes: usize,
     pub gives: usize,
-    /// Largest single payloads in either direction; 0: none.
+    /// Largest payloads that pass one at a time, in either direction; 0: none.
     pub takes_once: usize,
     pub gives_once: usize,
     /// Whether the peer reports deliveries, and understands such reports.

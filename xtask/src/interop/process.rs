@@ -45,7 +45,7 @@ pub fn last_lines(log: &Path) -> String {
     lines[lines.len().saturating_sub(10)..].join("\n")
 }
 
-/// Runs a command until it succeeds, and returns its output.
+/// Runs a command to its end, which must be a success; returns its output.
 pub fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<String> {
     // The output must not contain that of an earlier run.
     let _ = fs::remove_file(log);

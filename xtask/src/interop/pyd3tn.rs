@@ -13,10 +13,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Largest payload: its CRCs are computed in Python, a second per megabyte.
+/// Largest payload: pyD3TN computes CRCs in Python, a second per megabyte.
 const LARGEST: usize = 100_000;
 
-/// Trials over both layers and with both versions; version 6 only from its encoder.
+/// Trials over both layers and with both versions; version 6 only from pyD3TN's encoder.
 pub fn trials(dir: &Path, binary: &Path, bin: &Path, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (kind, version, layer) in [

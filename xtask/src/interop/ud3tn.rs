@@ -25,9 +25,9 @@ const APPLICATION: &str = "ipn:2.42";
 const CONTACTS: &str = "ipn:2.9000";
 /// Endpoint that answers pings.
 const ITS_ECHO: &str = "ipn:2.9002";
-/// Reason why bundles of version 6 from it are unreadable.
+/// Reason why bundles of version 6 from µD3TN are unreadable.
 const BLOCK_LENGTH: &str = "it says that primary blocks are 3 bytes longer than they are (RFC 5050 4.5.1)";
-/// Largest payload over TCPCLv3: it acknowledges transfers of several segments but cannot read them.
+/// Largest payload over TCPCLv3: µD3TN acknowledges transfers of several segments but cannot read them.
 const ONE_SEGMENT: usize = 200_000;
 /// Longest startup until applications can attach.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -94,7 +94,8 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Configuration of our layer and of the link to it; over TCPCLv3 it connects, and one session serves both directions.
+/// Configuration of our layer and of the link to µD3TN, which connects over TCPCLv3: one session serves both
+/// directions.
 fn ours(cla: &str, here: u16, there: u16) -> String {
     let address = if cla == "mtcp" {
         format!("address = \"127.0.0.1:{there}\"\nreconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n")

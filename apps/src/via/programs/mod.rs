@@ -1,7 +1,8 @@
-//! Programs of an implementation itself as its application interface: for implementations without a socket, such as ION.
+//! Programs of an implementation itself as its application interface: for implementations without a socket, such as
+//! ION.
 //!
-//! A file in JSON names them, as lists of words in which `{file}` and the like are replaced when a program is started.
-//! [`Programs`] is that file.
+//! A JSON file lists the programs as words, whose placeholders, such as `{file}`, are replaced when a program is
+//! started. [`Programs`] is that file.
 
 mod packets;
 mod ping;
@@ -34,7 +35,7 @@ pub struct Programs {
     receive: Option<OwnProgram>,
     /// Sends many bundles with payloads of its own.
     load: Option<OwnProgram>,
-    /// Receives and counts those.
+    /// Receives and counts the bundles of `load`.
     unload: Option<OwnProgram>,
     /// Measures round-trip times.
     ping: Option<OwnProgram>,
@@ -47,7 +48,7 @@ struct OwnProgram {
     /// Program and arguments.
     run: Vec<String>,
     /// Sender: whether the file of a payload can be removed when the program has ended. Some implementations only note
-    /// its name, and read it when they send.
+    /// the file's name, and read the file when they send.
     #[serde(default)]
     remove: bool,
     /// Sender: address at which the program takes a stream of packets; it is started once for each destination.
@@ -107,7 +108,7 @@ impl Programs {
     /// Sender by the program `send`.
     ///
     /// # Errors
-    /// If the file names none.
+    /// If the file names no such program.
     pub fn sender(&self, terms: &SenderTerms) -> Result<Box<dyn BundleSender>> {
         let program = self.send.clone().ok_or_else(|| missing("send"))?;
         Ok(match program.packets.clone() {
@@ -118,7 +119,7 @@ impl Programs {
     /// Receiver by the program `receive`.
     ///
     /// # Errors
-    /// If the file names none, or it cannot be started.
+    /// If the file names no such program, or it cannot be started.
     pub fn receiver(&self, service: &str) -> Result<Box<dyn BundleReceiver>> {
         let program = self.receive.clone().ok_or_else(|| missing("receive"))?;
         Ok(match program.packets.clone() {
@@ -130,7 +131,7 @@ impl Programs {
     fn command(&self, program: &OwnProgram) -> OwnCommand {
         OwnCommand { words: program.run.clone(), environment: self.environment.clone() }
     }
-    /// Whether it names a program that measures round-trip times.
+    /// Whether the file names a program that measures round-trip times.
     pub fn pings(&self) -> bool {
         self.ping.is_some()
     }
@@ -196,7 +197,7 @@ fn expression(pattern: &str) -> Result<Regex> {
     Regex::new(pattern).map_err(|why| anyhow!("`{pattern}` is not a regular expression: {why}"))
 }
 
-/// Regular expression with a group.
+/// Parses a regular expression, which must have a group.
 fn group(pattern: &str) -> Result<Regex> {
     let expression = expression(pattern)?;
     if expression.captures_len() < 2 {

@@ -51,7 +51,7 @@ impl PacketSender {
     }
 }
 
-/// Waits a moment for a program that starts.
+/// Waits a moment for a program that starts; fails if it ended or takes too long.
 fn wait_for(program: &mut StartedProgram, begun: Instant, why: impl Fn() -> String) -> Result<()> {
     if let Some(status) = program.ended()? {
         bail!("`{}` {}; it ended: {status}", program.shown(), why());
@@ -74,7 +74,7 @@ impl BundleSender for PacketSender {
         let packet = [&length.to_be_bytes()[..], &payload].concat();
         stream.write_all(&packet).with_context(|| format!("`{}` takes no more packets", program.shown()))
     }
-    /// Leaves the program to finish: it confirms nothing.
+    /// Closes the stream, then waits a moment: the program confirms nothing.
     fn finish(&mut self) -> Result<()> {
         let Some((_, stream, mut program)) = self.open.take() else { return Ok(()) };
         stream.shutdown(std::net::Shutdown::Write)?;

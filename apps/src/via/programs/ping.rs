@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Runs the program; `say` gets an event for each ping, those without an answer last. Returns the number answered.
 ///
 /// # Errors
-/// If it cannot be started, or the file names none.
+/// If the file names no such program, or it cannot be started.
 pub fn ping(
     programs: &Programs,
     plan: &PingPlan,

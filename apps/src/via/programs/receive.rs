@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at a log; a delivery is noticed that much later at most.
+/// Pause between two looks at a log, and so the longest delay of a delivery.
 const LOOK: Duration = Duration::from_millis(2);
 /// Longest run of a program that is run again and again.
 const RUN_MAX: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub fn receiver(command: &OwnCommand, program: &OwnProgram, endpoint: &str) -> R
     Ok(Box::new(LineReceiver { program, source, each, folder, waiting: VecDeque::new() }))
 }
 
-/// Lines that tell of deliveries.
+/// Source of lines that report deliveries.
 enum LineSource {
     Log(LogTail),
     Output(Arc<ByteQueue<(u64, String)>>),
@@ -57,7 +57,7 @@ struct LineReceiver {
 }
 
 impl LineReceiver {
-    /// Payload that a line tells of.
+    /// Payload whose delivery a line reports, if any.
     fn payload(&self, at_ns: u64, line: &str) -> Result<Option<DeliveredPayload>> {
         let bytes = match &self.each {
             None => Vec::new(),
@@ -68,7 +68,7 @@ impl LineReceiver {
         };
         Ok(Some(DeliveredPayload { at_ns, source: None, bytes }))
     }
-    /// Next line within `wait`.
+    /// Next line and its time (monotonic ns); `None` if none comes within `wait`.
     fn line(&mut self, wait: Duration) -> Result<Option<(u64, String)>> {
         match &mut self.source {
             LineSource::Output(lines) => lines.pop(wait),
@@ -127,7 +127,7 @@ struct RepeatedReceiver {
     folder: PathBuf,
     pause: Duration,
     waiting: VecDeque<PathBuf>,
-    /// Time of the next run.
+    /// Earliest time of the next run; `None` before the first.
     run_at: Option<Instant>,
 }
 

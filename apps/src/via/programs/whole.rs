@@ -9,10 +9,10 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lets the program `load` send so many bundles of a length, and waits for its end.
+/// Lets the program `load` send bundles of one length, and waits for its end.
 ///
 /// # Errors
-/// If the file names none, or it fails, or `stop` was set before its end.
+/// If the file names no such program, or it fails, or `stop` was set before its end.
 pub fn load(
     programs: &Programs,
     (count, size): (u64, u64),
@@ -43,7 +43,7 @@ pub fn load(
 /// Lets the program `unload` receive, until it ends or prints its last line. `timeout` limits the whole.
 ///
 /// # Errors
-/// If the file names none, or it fails, or the time is over.
+/// If the file names no such program, or it fails, or the time is over.
 pub fn unload(
     programs: &Programs,
     endpoint: &str,

@@ -8,7 +8,7 @@ use farlink_scenario::{LinkEnd, Medium, SENDER_SERVICE, first_delay, first_rate}
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
-/// First of the ports given to a node beside those of its layers: a host is empty, so all are free.
+/// First of a node's ports that no layer uses. A host runs nothing else, so all ports are free.
 const FIRST_PORT: u16 = 18_100;
 
 /// Values of all placeholders of a node's commands and files.
@@ -50,7 +50,7 @@ fn node_values(node: &NodeContext<'_>, index: usize) -> Value {
     json!({ "name": of.name, "id": of.ids[0], "number": of.number.0, "folder": node.folder.display().to_string() })
 }
 
-/// Word of a layer in the implementation's configuration.
+/// Name of a layer in the implementation's own configuration.
 fn word<'a>(file: &'a DriverFile, node: &NodeContext<'_>, layer: &str) -> Result<&'a str> {
     let known = file.layer.get_ref();
     match known.get(layer) {

@@ -232,7 +232,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Word in driver files.
+    /// Name of the unit in driver files.
     pub fn word(self) -> &'static str {
         match self {
             TimeUnit::Second => "s",
@@ -246,11 +246,11 @@ impl TimeUnit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerEntry {
-    /// Its name in the implementation's own configuration.
+    /// Name of the layer in the implementation's own configuration.
     pub word: String,
-    /// Largest bundle that it receives.
+    /// Largest bundle that it receives; `None` for no known limit.
     pub takes: Option<String>,
-    /// Largest bundle of which a single one passes.
+    /// Largest bundle that passes alone; `None` for no known limit.
     pub once: Option<String>,
     /// Whether each bundle is one datagram, which may be lost.
     #[serde(default)]

@@ -61,7 +61,7 @@ impl Declared {
         Declared { folder, programs: None, records: AppRecords::default() }
     }
 
-    /// All commands of a node but that which starts it: readiness, companions, end.
+    /// All commands of a node except its start: readiness, companions, end.
     ///
     /// # Errors
     /// As [`Declared::plan`].
@@ -165,7 +165,7 @@ impl Declared {
     }
 }
 
-/// Words of a command; one whose placeholders and conditions leave nothing is left out.
+/// Words of a command after substitution, without those that placeholders or conditions make empty.
 fn rendered(values: &Value, words: &[Word]) -> Result<Vec<String>> {
     let words = words.iter().map(|word| Ok((word, render(word.get_ref(), values)?)));
     let kept = |(word, text): &(&Word, String)| !text.is_empty() || word.get_ref().is_empty();

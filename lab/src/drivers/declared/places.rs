@@ -63,7 +63,8 @@ fn named(programs: &[String]) -> String {
     programs.iter().map(|program| format!("`{program}`")).collect::<Vec<_>>().join(" and ")
 }
 
-/// Version that a program prints, run in a folder: the first group of the expression. `None` if it prints none in time.
+/// Version that a program, run in a folder, prints after it got `input`: the first group of the expression. `None` if
+/// it prints none in time.
 pub fn version(program: &Program, folder: &Path, input: &str, expression: &str) -> Option<String> {
     let (name, arguments) = program.command.split_first()?;
     let mut command = Command::new(name);

@@ -1,4 +1,4 @@
-//! Placeholders of driver files: `{{ node.number }}` and the other words of minijinja templates. An unknown one is an
+//! Placeholders of driver files: `{{ node.number }}` and other minijinja expressions. An unknown placeholder is an
 //! error when the driver is read, a missing value when a node is prepared.
 
 use super::file::{DRIVER_FILE, DriverFile, DriverMistake, Word, line_at};
@@ -32,7 +32,8 @@ const LINK: &[&str] = &[
 /// Values of every node beyond the neighbours.
 const ROUTE: &[&str] =
     &["route.name", "route.number", "route.id", "route.via.name", "route.via.number", "route.via.id"];
-/// Values of application commands, and what stands for them in the file that `farlink app` fills in later.
+/// Placeholders of application commands, each with its replacement in the node's file, which `farlink app` fills in
+/// later.
 pub const APP: &[(&str, &str)] = &[
     ("app.file", "{file}"),
     ("app.source", "{source}"),
@@ -101,7 +102,7 @@ fn suffix(detail: Option<&str>) -> String {
     detail.map(|detail| format!(" ({detail})")).unwrap_or_default()
 }
 
-/// Checks of all texts of a driver, and which values they use.
+/// Checks of all texts of a driver, which also collect the values that the texts use.
 pub struct Checks<'a> {
     /// Text of the driver file, for line numbers.
     text: &'a str,
@@ -181,7 +182,8 @@ impl<'a> Checks<'a> {
         self.mistakes.push(DriverMistake { file: file.into(), line, problem, hint: hint.into() });
     }
 
-    /// Ends the checks: every declared value is used, and a node learns where it listens and who its neighbours are.
+    /// Ends with checks of the whole driver: its texts must use every declared port and parameter, the node's port and
+    /// the neighbours' addresses.
     ///
     /// # Errors
     /// All mistakes, in the order of lines.

@@ -51,7 +51,7 @@ pub struct CaptureSummary {
 }
 
 impl CaptureSummary {
-    /// Warning about frames that the capture lacks, if any.
+    /// Warning about frames that the capture lacks; `None` if it is complete.
     pub fn doubt(&self) -> Option<String> {
         let all = self.frames + self.missed;
         match &self.failure {
@@ -187,8 +187,7 @@ impl CaptureFile {
         Ok((file, [forward, reverse]))
     }
 
-    /// Writes frames in order of time: while every queue has a frame, the earliest; then those before `until`
-    /// (monotonic, ns).
+    /// Writes frames in order of time: any while all queues have one, then only those before `until` (monotonic, ns).
     fn write_until(&mut self, until: u64) {
         loop {
             let waits = self.queues.iter().map(|(queue, ..)| queue.next_at());

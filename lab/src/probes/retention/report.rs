@@ -6,7 +6,8 @@ use farlink_bundle::{PeekedIdentity, peek_identity};
 use farlink_cla::reading::Reading;
 use std::collections::BTreeMap;
 
-/// Bound of the bundles kept for one relay: twice this number of arrivals and departures. Others are only counted.
+/// Bound of the bundles kept for one relay: arrivals and departures together are at most twice this number. Others are
+/// only counted.
 const BUNDLES_MAX: usize = 1 << 20;
 
 /// Tolerance in ns for a bundle that seems to leave before it arrives: a hand-over is only known to lie within its

@@ -20,7 +20,7 @@ pub const CASE: Case = Case {
 const VICTIM: Ipv4Addr = Ipv4Addr::new(127, 0, 77, 1);
 /// Listening ports of the third party.
 const PORTS: usize = 20;
-/// Connection attempts of the node allowed in ten seconds, including those as announcements expire.
+/// Connection attempts of the node allowed in ten seconds, including those made when announcements expire.
 const KNOCKS_MAX: u64 = 16;
 
 fn run(target: &Target) -> Result<Outcome> {

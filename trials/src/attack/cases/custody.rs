@@ -1,5 +1,5 @@
-//! A configured neighbour that signals custody and reports of bundles that it never had. All nodes take custody and
-//! report compressed.
+//! A configured neighbour that sends custody signals and reports about bundles that it never had. All nodes take
+//! custody and send compressed reports.
 
 use super::reports::{amplified, received_by_victim};
 use super::{Case, Outcome, Target};

@@ -63,7 +63,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An outcome without a forbidden effect; whether harm was done is decided by the marks common to all cases.
+    /// An outcome without a forbidden effect; bounds common to all cases (`verdict.rs`) decide whether harm was done.
     pub fn of(did: String) -> Outcome {
         Outcome { did, broke: None }
     }

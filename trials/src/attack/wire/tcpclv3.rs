@@ -67,7 +67,7 @@ impl Session {
     pub fn push(&mut self, bytes: &[u8], deadline: Instant) -> bool {
         push(&self.stream, bytes, deadline)
     }
-    /// The next segment: flags and data bytes; `None` if none begins within [`PATIENCE`].
+    /// The next segment: flags and data bytes; `None` after another message, or if nothing begins within [`PATIENCE`].
     ///
     /// # Errors
     /// When the session has ended, or a message stops in the middle.

@@ -29,7 +29,7 @@ pub enum Node {
     Folder(Twice<BTreeMap<String, u64>, Naming>),
     File(Twice<Vec<u8>, Change>),
 }
-/// Visible content, durable content, and the unsynced changes from the second to the first.
+/// Visible content, durable content, and the unsynced changes from the durable to the visible.
 #[derive(Clone, Debug)]
 pub struct Twice<T, C> {
     /// Content that reads see.

@@ -41,6 +41,7 @@ fn unguardable_file() -> PathBuf {
 }
 
 /// Instruments the sources of crates (folders of the root) with these kinds, everywhere or only under marks of rules.
+/// Returns them with the number of sites left out.
 ///
 /// # Errors
 /// When a source cannot be read.

@@ -25,7 +25,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 /// Most unsent bytes of one stream in the kernel, and most bytes that a layer may queue on it, if there is enough
 /// memory.
 ///
-/// Queued bundles age no more, since written bytes stay as they are (RFC 9171 section 5.4 step 4).
+/// Short, because the age of a bundle in this queue is already encoded and grows no more (RFC 9171 section 5.4 step 4).
 pub const QUEUE_BOUND: u64 = 1 << 20;
 /// Most bytes read in one turn from all streams of one address, so that many connections give no advantage.
 const READ_TURN: usize = 256 << 10;

@@ -36,9 +36,9 @@ pub struct DiskFiles {
     open: BTreeMap<u32, Arc<File>>,
     /// Files written since their last sync; they stay open, so that no write error is missed.
     written: BTreeSet<u32>,
-    /// Bytes allocated to files that reuse others.
+    /// Bytes allocated to each file that was created from a kept file.
     room: BTreeMap<u32, u64>,
-    /// End of the last write to one of these.
+    /// End of the last write to a file in `room`.
     end: Option<WriteEnd>,
     /// Number of the reserved file.
     reserved: Option<u32>,

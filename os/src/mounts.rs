@@ -51,7 +51,7 @@ pub fn mount_overlay(layers: &[impl AsRef<Path>], upper: &Path, work: &Path, at:
     mount(c"overlay", at, c"overlay", libc::MS_NODEV, &options)
 }
 
-/// Makes a mark that hides this name of the layers below.
+/// Makes a whiteout: a mark in a layer of an overlay that hides the file of this name in the layers below.
 ///
 /// # Errors
 /// When the file system refuses. Since Linux 5.8 the kernel lets every user make such a mark.

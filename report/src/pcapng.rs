@@ -69,7 +69,7 @@ impl<R: Read> PcapngReader<R> {
         self.interfaces.get(number).map_or("", String::as_str)
     }
 
-    /// Reads the next frame; `None` at the end. A frame cut off by the end of the file ends it.
+    /// Reads the next frame; `None` at the end. An incomplete last frame counts as the end.
     ///
     /// # Errors
     /// When the file is damaged or cannot be read.

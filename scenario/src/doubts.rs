@@ -60,8 +60,8 @@ impl Scenario {
         all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
     }
-    /// One sentence for each node whose clock prevents use of the contact plan, which includes links that are always
-    /// up.
+    /// One sentence for each node that cannot use the contact plan because of its clock. Links that are always up are
+    /// in the plan, too.
     fn clocks_without_plan(&self) -> Vec<String> {
         let doubt = |node: &Node| {
             let (settings, name) = (node.settings(), &node.name);

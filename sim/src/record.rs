@@ -114,8 +114,8 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Latest span of a phase, since nothing ends a phase early in a simulation; `None` for a phase that waits for an
-/// event, since no event begins it here.
+/// The latest span of a phase that the scenario allows: in a simulation no event ends a phase early. `None` for a phase
+/// that only an event can begin.
 fn phase_facts(scenario: &Scenario, phase: usize) -> Option<PhaseFacts> {
     let (start, end) = scenario.latest_span(phase)?;
     Some(PhaseFacts {

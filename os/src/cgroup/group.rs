@@ -180,7 +180,7 @@ impl ControlGroup {
         })
     }
 
-    /// Limits the processor time of the group and its children together to so many processors, such as 0.5.
+    /// Limits the processor time of the group and its children together to this number of processors, such as 0.5.
     ///
     /// # Errors
     /// When the kernel refuses, or [`Needs::quota`] was not asked for.

@@ -189,8 +189,8 @@ pub enum Reach {
 }
 
 impl Radio {
-    /// One-way delay of the radio's links. Unless the scenario gives one, that of light over the range; zero for
-    /// recorded contacts, and for lines of sight, where each contact has its own.
+    /// One-way delay of the radio's links. By default the light time over the range; zero for recorded contacts, and
+    /// for lines of sight, where each contact has its own light time.
     pub fn one_way_delay(&self) -> Duration {
         /// Speed of light in a vacuum, m/s.
         const LIGHT: f64 = 299_792_458.0;
@@ -225,7 +225,7 @@ pub struct GroupTraffic {
     pub start: Duration,
     /// Lifetime; `None`: that of the sender's bundles.
     pub lifetime: Option<Duration>,
-    /// Class of service; `None`: that of the sender's.
+    /// Class of service; `None`: that of the sender's bundles.
     pub priority: Option<farlink_base::Priority>,
     /// Status reports requested, to the sending node.
     pub reports: farlink_base::Facts,

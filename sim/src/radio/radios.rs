@@ -51,7 +51,7 @@ pub(crate) struct Kind {
     pub metadata_free: bool,
     pub params: LinkParams,
     pub seed: u64,
-    /// Nodes with this radio in ascending order, and the seat of the first.
+    /// Nodes with this radio in ascending order; their seats (`turns.rs`) are consecutive from `first_seat`.
     pub nodes: Vec<usize>,
     pub first_seat: u32,
     pub outcome: RadioOutcome,

@@ -80,7 +80,7 @@ impl Judgement {
         }
         text
     }
-    /// Describes the same, always with the counts without correction.
+    /// As [`Judgement::text`], but with the counts without correction whenever there are several comparisons.
     pub fn full_text(&self) -> String {
         match self.counts.all() {
             0 | 1 => self.corrected_text(),

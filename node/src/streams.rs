@@ -30,8 +30,8 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 pub const QUEUE_BOUND: u64 = 1 << 20;
 /// Most bytes read in one turn from all streams of one address, so that many connections give no advantage.
 const READ_TURN: usize = 256 << 10;
-/// Least bytes that one stream may read in its turn, so that system calls do not dominate; if the bytes of all streams
-/// are used up, the others go first in the next turn.
+/// Least bytes that a stream may read in one turn, so that system calls do not dominate. Streams for which the turn's
+/// total does not suffice go first in the next turn.
 const READ_LEAST: usize = 4 << 10;
 /// Time after which a connection attempt has failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

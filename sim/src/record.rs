@@ -67,7 +67,8 @@ pub fn run_with(
     simulate(scenario, options, own, None, progress)
 }
 
-/// As [`run`], with an observer, which does not affect the simulation.
+/// As [`run`], with an observer, which does not affect the simulation. The observer gets events, contacts and times
+/// only; its `stopped` is not asked.
 ///
 /// # Errors
 /// As [`run`].

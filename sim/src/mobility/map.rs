@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Roads {
     points: Vec<Point>,
-    /// Neighbours of each point with their distances, in ascending order.
+    /// Neighbours of each point with their distances, in the order of their indices.
     ways: Vec<Vec<(u32, f64)>>,
 }
 

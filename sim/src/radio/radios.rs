@@ -99,7 +99,7 @@ pub(crate) struct Radios {
     pub asked: Option<End>,
     /// Bundle that the asked end offers.
     pub offered: Option<Offered>,
-    /// Name and node ID of each node.
+    /// Name and node ID of each node; empty without radios.
     pub names: Vec<(String, EndpointId)>,
     /// Reused buffer.
     pub joined: Vec<u32>,

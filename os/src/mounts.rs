@@ -61,7 +61,7 @@ pub fn hide(name: &Path) -> io::Result<()> {
         .map_err(|e| context(e.into(), &format!("hiding {}", name.display())))
 }
 
-/// Marks a folder in a layer of an overlay, so that it hides its contents in the layers below.
+/// Marks a folder in a layer of an overlay as opaque: what the layers below have in this folder is hidden.
 ///
 /// # Errors
 /// When the file system has no extended attributes.
@@ -72,7 +72,7 @@ pub fn hide_below(folder: &Path) -> io::Result<()> {
     trusted.or(user).map_err(|e| context(e.into(), &format!("marking {}", folder.display())))
 }
 
-/// Whether this process is in the user namespace of the machine, all of whose users it knows.
+/// Whether this process is in the machine's initial user namespace, which maps all user IDs to themselves.
 fn in_first_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])

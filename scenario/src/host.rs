@@ -159,7 +159,8 @@ impl Scenario {
         None
     }
 
-    /// Notes on features without effect in a simulation: limits and images of hosts, baselines and retention times.
+    /// Notes on features without effect in a simulation, such as limits and images of hosts, baselines and retention
+    /// times.
     pub fn notes_of_simulation(&self) -> Vec<String> {
         let limited = |node: &&crate::Node| !node.host.limits().is_empty();
         let note = |node: &crate::Node| {

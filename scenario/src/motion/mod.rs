@@ -57,9 +57,9 @@ pub enum Model {
     Map {
         /// Streets of a file or of a generated city.
         map: Map,
-        /// Speed on one leg.
+        /// Speed on the way to one crossing.
         speed: [f64; 2],
-        /// Pause after each leg.
+        /// Pause at each crossing that was a goal.
         pause: [f64; 2],
     },
     /// Recorded positions: the n-th node follows the n-th track.
@@ -99,11 +99,11 @@ pub enum Map {
         columns: u32,
         /// Crossings from south to north.
         rows: u32,
-        /// Metres between neighbouring crossings.
+        /// Metres between neighbouring crossings of the grid.
         block: f64,
-        /// Displacement of crossings from the grid, 0 to 1.
+        /// Largest displacement of a crossing from the grid, as a share of half a block.
         bend: f64,
-        /// Share of the streets left out; streets whose loss would cut the map in parts stay.
+        /// Share left out of the streets that the map does not need to stay connected.
         missing: f64,
     },
 }

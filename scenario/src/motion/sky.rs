@@ -61,7 +61,7 @@ pub enum Neighbours {
     Ring,
     /// As `Ring`, and satellites beside each other in neighbouring planes.
     Grid,
-    /// All pairs of nodes.
+    /// All pairs that include a satellite.
     All,
 }
 

@@ -301,12 +301,12 @@ pub struct NagleReport {
     pub is_captured: bool,
     /// Capture that could not be read, with the reason.
     pub unreadable: Option<String>,
-    /// Connection end that held the most segments; `None` if no end held segments.
+    /// Connection end that held the most segments, if [`HeldSegments::is_found`] for any.
     pub held: Option<HeldSegments>,
 }
 
 impl NagleReport {
-    /// Looks for both facts in a run; `None` for a run with too few pings.
+    /// Looks for both facts in a run; `None` for a run with fewer than 20 answered pings.
     pub fn read(run: &RunReader, round_trips: &[RoundTrip]) -> Option<NagleReport> {
         if round_trips.len() < ROUND_TRIPS_LEAST {
             return None;

@@ -38,8 +38,8 @@ pub struct StackPlot {
     pub y_title: String,
     /// Kind of quantity of the vertical axis.
     pub quantity: Quantity,
-    /// Value that the vertical axis must reach, so that several figures can share one; by default the largest of the
-    /// figure.
+    /// Value that the vertical axis must reach, so that several figures can share one axis; by default the largest of
+    /// the figure.
     pub most: Option<f64>,
     /// Names of the parts, from the bottom.
     pub parts: Vec<String>,
@@ -48,7 +48,7 @@ pub struct StackPlot {
 }
 
 impl StackPlot {
-    /// Height of the highest bar with its interval.
+    /// Height of the highest bar with its interval, which counts for at most a quarter of the mean.
     pub fn largest(&self) -> f64 {
         let height = |bar: &StackBar| {
             let parts: f64 = bar.parts.iter().flatten().filter(|value| value.is_finite()).sum();

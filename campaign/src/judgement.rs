@@ -9,7 +9,7 @@ pub enum ClaimVerdict {
     Confirmed,
     /// At least one comparison is against.
     Contradicted,
-    /// Some comparisons are open, and none is against.
+    /// Some comparisons are open and none is against, or there are no comparisons.
     Undecidable,
 }
 impl ClaimVerdict {

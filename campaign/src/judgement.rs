@@ -9,7 +9,7 @@ pub enum ClaimVerdict {
     Confirmed,
     /// At least one comparison is against.
     Contradicted,
-    /// Some comparisons are open, and none is against.
+    /// Some comparisons are open and none is against, or there are no comparisons.
     Undecidable,
 }
 impl ClaimVerdict {
@@ -80,7 +80,7 @@ impl Judgement {
         }
         text
     }
-    /// Describes the same, always with the counts without correction.
+    /// As [`Judgement::text`], but with the counts without correction whenever there are several comparisons.
     pub fn full_text(&self) -> String {
         match self.counts.all() {
             0 | 1 => self.corrected_text(),

@@ -28,15 +28,15 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Key of its number in a cell's record.
+    /// Key of this metric's number in a cell's record.
     pub(crate) fn key(&self) -> String {
         key(self.metric.name, self.phase.as_deref(), self.node.as_deref())
     }
-    /// Whether it is taken of the whole run at all nodes.
+    /// Whether the metric is of the whole run, at all nodes.
     pub(crate) fn is_whole(&self) -> bool {
         self.phase.is_none() && self.node.is_none()
     }
-    /// Whether it is no metric of the whole run: of a phase or a node, or a distribution.
+    /// Whether this is a metric of a phase or node, or a distribution: not among the metrics of the whole run.
     pub fn is_narrow(&self) -> bool {
         !self.is_whole() || self.metric.is_sample()
     }
@@ -64,10 +64,10 @@ pub struct CellNumbers {
     /// Metrics of phases and nodes, by metric, phase and node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub narrowed: BTreeMap<String, f64>,
-    /// Spreads of distributions and of metrics that are means of samples, likewise.
+    /// Spreads of distributions and of metrics that are means of samples, by metric, phase and node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub spreads: BTreeMap<String, Spread>,
-    /// Distributions that figures of the campaign draw, likewise.
+    /// Distributions that figures of the campaign draw, by metric, phase and node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub samples: BTreeMap<String, KeptSample>,
     /// Findings about the run, one sentence each.
@@ -187,7 +187,8 @@ impl RunNumbers<'_> {
         found
     }
 
-    /// Calls `each` for a phase at all nodes, and at each of them.
+    /// Calls `each` with the results of a phase (`None`: of the whole run), first of all nodes together, then of each
+    /// node.
     fn narrowed(&self, phase: Option<&PhaseFacts>, each: &mut dyn FnMut(&Ran<'_>)) {
         let bundles: Vec<BundleRow>;
         let statistics: Statistics;
@@ -218,7 +219,7 @@ impl RunNumbers<'_> {
 }
 
 impl CellNumbers {
-    /// Adds what the narrowed run yields beside the metrics of the whole run.
+    /// Adds the numbers that the narrowed results yield beside the metrics of the whole run.
     fn add(&mut self, ran: &Ran<'_>, samples: &[Measured]) {
         let (phase, node) = (ran.phase.map(|phase| phase.name.as_str()), ran.node);
         let is_whole = phase.is_none() && node.is_none();

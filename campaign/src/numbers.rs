@@ -105,8 +105,8 @@ pub fn hedges_g(one: &[f64], other: &[f64]) -> Option<f64> {
     (pooled > 0.0).then(|| (a.mean - b.mean) / pooled * student::hedges_factor(freedom))
 }
 
-/// Adjusts p-values for their number by the method of Holm (1979): of all true hypotheses together, one is rejected
-/// with no more than the probability for which one alone would be. The order is kept.
+/// Adjusts p-values for their number by the method of Holm (1979): the probability that any true hypothesis is rejected
+/// is at most the level of a single test. Results are in the order of `chances`.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));

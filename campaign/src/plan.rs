@@ -207,7 +207,7 @@ impl Campaign {
     }
 }
 
-/// Reads the scenarios named, checks them unchanged, and applies the small size's assignments.
+/// Reads and checks the scenarios `files`, then applies the small size's assignments to them.
 fn bases<'p>(
     campaign: &Campaign,
     files: impl Iterator<Item = &'p Path>,

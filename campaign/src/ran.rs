@@ -22,14 +22,14 @@ pub(crate) struct Ran<'a> {
 /// Mean retention at one relay and its parts, in s.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct MeanRetention {
-    /// All of it, less the zero-work relay.
+    /// Mean retention time, less that of the zero-work relay.
     pub net: f64,
     pub parse: Option<f64>,
     pub make: Option<f64>,
 }
 
 impl MeanRetention {
-    /// Remainder after both parts.
+    /// Net time less parsing and making; `None` if either is unknown.
     pub fn other(&self) -> Option<f64> {
         Some(self.net - self.parse? - self.make?)
     }
@@ -69,7 +69,7 @@ impl Ran<'_> {
         all.filter(|(_, relay)| self.is_here(Some(&relay.relay)))
     }
 
-    /// Longest of a time over relays and phases.
+    /// Largest value of `of` over relays and phases.
     pub fn longest(&self, of: fn(&RetentionFacts) -> Option<f64>) -> Option<f64> {
         self.relays().filter_map(|(_, relay)| of(relay)).max_by(f64::total_cmp)
     }
@@ -96,12 +96,12 @@ impl Ran<'_> {
         self.bundles.iter().filter_map(|bundle| bundle.latency_ns).map(|ns| ns as f64 / 1e9).collect()
     }
 
-    /// Rate of plain TCP through the slowest link, in bit/s.
+    /// Rate of plain TCP through the slowest link in the phase, in bit/s.
     pub fn baseline(&self) -> Option<f64> {
         slowest(self.phases())
     }
 
-    /// The same, whatever the phase.
+    /// Rate of plain TCP through the slowest link in any phase of the run, in bit/s.
     pub fn baseline_of_run(&self) -> Option<f64> {
         slowest(&self.manifest.phases)
     }

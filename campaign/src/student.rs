@@ -26,8 +26,8 @@ pub fn critical(freedom: usize, tail: f64) -> f64 {
     t
 }
 
-/// Factor by which Hedges (1981) corrects the bias of a standardized difference with so many degrees of freedom, at
-/// least 2.
+/// Factor by which Hedges (1981) corrects the bias of a standardized difference with this number of degrees of freedom,
+/// at least 2.
 pub fn hedges_factor(freedom: usize) -> f64 {
     let half = freedom as f64 / 2.0;
     (ln_gamma(half) - ln_gamma(half - 0.5)).exp() / half.sqrt()

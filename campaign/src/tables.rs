@@ -46,9 +46,9 @@ impl Results<'_> {
         Sheet { columns }
     }
 
-    /// Table with a row for each point of each figure: the mean with half of its interval, the paired difference from the
-    /// reference series with half of its interval, the p-value of the paired t-test, the same adjusted for the number of
-    /// differences in the figure, and Hedges' g, and the value that a paper gives. Of distributions, all of medians.
+    /// Table with a row for each point of each figure: mean and paired difference from the reference series, each with
+    /// half of its interval; p-value of the paired t-test, also adjusted for the number of differences in the figure;
+    /// Hedges' g; and the value that a paper gives. For distributions, all numbers are those of medians.
     pub fn points(&self) -> Sheet {
         // Columns are collected side by side, because the tables are stored by column.
         let mut texts: [Vec<Option<String>>; 7] = Default::default();

@@ -1,4 +1,4 @@
-//! Results as a text table, as checked in in `expected.txt`.
+//! Results as a text table, the form in which `expected.txt` keeps them.
 
 use crate::details::{DetailTable, plain_interval};
 use crate::results::{Results, Spot};

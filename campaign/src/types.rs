@@ -111,7 +111,7 @@ pub struct Figure {
     pub title: String,
     /// Quantity of the vertical axis; in a distribution, of the horizontal one.
     pub measured: Measured,
-    /// Quantities shown in place of it: parts of a stack, or groups of a table.
+    /// Quantities shown in place of `measured`: parts of a stack, or groups of a table.
     pub parts: Vec<FigurePart>,
     /// Quantity drawn as a dashed line across all series.
     pub reference: Option<Measured>,
@@ -219,7 +219,7 @@ pub struct Claim {
     pub facets: Vec<usize>,
     /// Positions on the horizontal axis.
     pub at: ClaimPositions,
-    /// Quantile of distributions that it is about, 0 to 1.
+    /// Quantile of distributions that the claim is about, 0 to 1.
     pub quantile: f64,
 }
 
@@ -250,7 +250,7 @@ pub struct Smoke {
 }
 
 impl Figure {
-    /// Everything that it shows.
+    /// All quantities that the figure shows.
     pub fn shown(&self) -> impl Iterator<Item = &Measured> {
         std::iter::once(&self.measured).chain(self.parts.iter().map(|part| &part.measured)).chain(&self.reference)
     }

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct WantedRange {
     least: f64,
     most: f64,
-    /// Whether the ends belong to it.
+    /// Whether the ends belong to the range.
     closed: bool,
 }
 

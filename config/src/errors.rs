@@ -69,7 +69,7 @@ impl<'a> Errors<'a> {
         // The rest of a broken text would cause misleading mistakes.
         syntax.is_empty().then_some(root)
     }
-    /// Adds a mistake that has no place in the text, or has it in `path`.
+    /// Adds a mistake without a line: it has no place in the text, or `path` names its place.
     pub fn push(&self, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
         self.add(usize::MAX, path, expected, hint);
     }

@@ -40,7 +40,7 @@ const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
 const BODY_MAX: usize = 16 << 20;
 /// Divisor: the bodies of all requests together take at most the node's memory divided by this.
 const BODIES_PART: u64 = 16;
-/// Number of items of one page: the default, and the maximum of 10,000 plus one that shows whether another page
+/// Items of a page by default. The maximum, `PAGE_MAX`, is 10,000 and one more, which shows whether another page
 /// follows.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 10_001;
@@ -58,7 +58,7 @@ struct Api {
 /// Serves the API on its own thread. Returns its addresses; dropping them removes the socket files.
 ///
 /// # Errors
-/// If a place cannot be opened or the token is unusable.
+/// If a listener cannot be opened or the token is unusable.
 pub fn start(settings: &ApiSettings, node: &Node) -> anyhow::Result<Vec<door::Place>> {
     let (doors, places): (Vec<_>, Vec<_>) = door::open(settings)?.into_iter().unzip();
     let (handle, others) = (node.handle(), node.others());
@@ -255,7 +255,7 @@ async fn remove_link(State(api): State<Api>, Path(name): Path<String>) -> ApiAns
     let asked = name.clone();
     if api.ask(move |node| node.remove_link(&name)).await? { done() } else { Err(api.no_such_link(&asked).await) }
 }
-/// Answer for an unknown name; `there` lists the existing ones.
+/// Answer (404) for the unknown name `asked` of a `what`, such as a link; `there` lists the existing names.
 fn not_there(what: &str, asked: &str, there: &[String]) -> Problem {
     let hint =
         if there.is_empty() { format!("there is no {what} at all") } else { format!("there are {}", there.join(", ")) };

@@ -1,7 +1,7 @@
 //! Memory budget of a node: each table and buffer has a share of it.
 //!
-//! As allocated memory approaches the budget, bundles first drop shared bytes; then unknown neighbours are refused,
-//! then everybody.
+//! As allocated memory approaches the budget, bundles copy their bytes out of shared read buffers, and bundles of
+//! unknown neighbours are refused; later, all bundles are refused.
 
 use crate::buffers::PIECE;
 use crate::config::NodeConfig;
@@ -72,8 +72,8 @@ pub(crate) fn heads(config: &NodeConfig) -> u64 {
     whole(config) / HEADS_PART
 }
 
-/// Lowers a bound to the number of entries of `each` bytes that its share holds, at least one. Adds a message to `said`
-/// if the bound was configured.
+/// Limits a bound to the number of entries of `each` bytes that its share holds, at least one. If this lowers a bound
+/// other than `default`, adds a message to `said`.
 fn lower(key: &str, bound: &mut u64, share: u64, each: u64, default: u64, said: &mut Vec<String>) {
     let most = (share / each).max(1);
     if *bound > most {

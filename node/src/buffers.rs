@@ -20,7 +20,8 @@ impl Buffers {
     pub fn keeping(kept: usize) -> Buffers {
         Buffers { current: BytesMut::new(), used: VecDeque::new(), kept }
     }
-    /// Returns an empty buffer with at least `room` (at most 1 MiB) spare bytes.
+    /// Returns the current buffer, which is empty after [`Buffers::take`], with a capacity of at least `room` bytes (at
+    /// most 1 MiB).
     pub fn spare(&mut self, room: usize) -> &mut BytesMut {
         if self.current.capacity() < room {
             let full = std::mem::take(&mut self.current);

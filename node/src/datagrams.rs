@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 const SOCKET_BUFFER: usize = 64 << 20;
 /// Most bytes queued for the kernel; more is dropped, and the layer's timers recover it.
 const QUEUE_BOUND: u64 = 64 << 20;
-/// Bounds of one socket in one turn: system calls, and bytes after which it makes no more.
+/// Most system calls of one socket in one turn; it also stops after `TURN_BYTES`.
 const TURN: usize = 16;
 const TURN_BYTES: u64 = 1 << 20;
 /// Interval at which host names are resolved again.

@@ -102,7 +102,8 @@ impl Discovery {
     pub fn settings(&self) -> &DiscoverySettings {
         &self.settings
     }
-    /// Index among the node's layers of the layer with this index in the announcer's configuration.
+    /// Converts a layer's index in the announcer's configuration to its index among the node's layers; `None` if
+    /// unknown.
     pub fn layer(&self, place: usize) -> Option<usize> {
         self.layers.get(place).copied()
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// Least length of a file: shorter ones are not worth their overhead, however full the disk is.
+/// Least bound of a store file's length: shorter files are not worth their overhead, however full the disk is.
 const FILE_LEAST: u64 = 256 << 10;
 
 /// Most transient failures of a start before it gives up; the store retries every second.

@@ -110,7 +110,8 @@ impl EventHub {
             segments: self.segments,
         }
     }
-    /// Returns whether anyone wants events of this class. Bundle events are always wanted, for the counters.
+    /// Returns whether anyone wants events of this class. All classes but LTP segments are always wanted, for the
+    /// counters.
     pub fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment || self.segments
     }

@@ -50,7 +50,7 @@ fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("{what} {place}: {why}{hint}")
 }
 
-/// Hardware-accelerated functions, or the portable ones if any result differs from theirs.
+/// Hardware-accelerated functions; the portable ones if a comparison of both finds a difference.
 pub fn accel() -> farlink_base::Accel {
     let mut accel = farlink_base::Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
     if let Some(sums) = farlink_os::carryless::sums() {

@@ -58,7 +58,7 @@ const NOTED_EACH: Duration = Duration::from_secs(600);
 const NOTED_EACH_WITHOUT_TIME: Duration = Duration::from_secs(1);
 /// Most delay of a deadline while received answers wait to be handled.
 const LATE: Duration = Duration::from_millis(20);
-/// Most inputs handled before sockets are polled again, and the time for it.
+/// Most inputs handled before sockets are polled again; `INPUTS_TIME` bounds the same by time.
 const INPUTS_TURN: usize = 10_000;
 const INPUTS_TIME: Duration = Duration::from_micros(1500);
 

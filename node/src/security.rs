@@ -11,7 +11,7 @@ const BEGIN_BELOW: u32 = 1 << 23;
 /// Number of starts that IVs distinguish (`core/stack/src/security/nonces.rs`).
 const STARTS: u32 = 1 << 24;
 
-/// Counts this start; returns its unique number, and a random seed of the keys for single blocks.
+/// Counts this start; returns its unique number, and a random seed for the keys that each encrypt a single block.
 ///
 /// # Errors
 /// If the file cannot be read or written, holds no number, or all numbers are used.

@@ -1,6 +1,7 @@
 //! TCP connections of the stream layers: connect, accept, read, write, flow control, close.
 //!
-//! All writes of one turn leave in one `writev`; the queue of each stream is bounded by the room that its layer has.
+//! All writes of one turn leave together by `writev`; the queue of each stream is bounded by the room that its layer
+//! has.
 
 mod connection;
 mod opening;
@@ -25,11 +26,12 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 /// Most unsent bytes of one stream in the kernel, and most bytes that a layer may queue on it, if there is enough
 /// memory.
 ///
-/// Queued bundles age no more, since written bytes stay as they are (RFC 9171 section 5.4 step 4).
+/// Short, because the age of a bundle in this queue is already encoded and grows no more (RFC 9171 section 5.4 step 4).
 pub const QUEUE_BOUND: u64 = 1 << 20;
 /// Most bytes read in one turn from all streams of one address, so that many connections give no advantage.
 const READ_TURN: usize = 256 << 10;
-/// Bytes read in one turn from each readable stream, however many there are, so that none starves.
+/// Least bytes that a stream may read in one turn, so that system calls do not dominate. Streams for which the turn's
+/// total does not suffice go first in the next turn.
 const READ_LEAST: usize = 4 << 10;
 /// Time after which a connection attempt has failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -104,7 +106,7 @@ impl Streams {
             bytes: (0, 0),
         }
     }
-    /// Returns whether every stream has closed and delivered its last bytes.
+    /// Returns whether no stream is open, or closing with bytes that the peer has yet to get.
     pub fn is_quiet(&self) -> bool {
         !self.streams.values().any(|stream| matches!(stream.phase, Phase::Open(_) | Phase::Closing { .. }))
     }

@@ -67,7 +67,7 @@ impl Buffer {
     pub fn could_hold(&self, size: i32) -> bool {
         i64::from(size) <= self.size
     }
-    /// Adds a copy and replaces one of the same message.
+    /// Adds a copy, or replaces the copy of the same message.
     pub fn put(&mut self, held: Held) {
         // A replaced copy has the same size, so only a new entry changes the count.
         if self.held.put(held) {

@@ -31,8 +31,8 @@ impl Grid {
         self.places[interface as usize].cell = [0, 0];
         self.cells.entry([0, 0]).or_default().push(interface);
     }
-    /// Records an interface's position and returns the distance to its cell's border, metres. On entering a cell it
-    /// goes to the end of the cell's list.
+    /// Records an interface's position and returns the distance to its cell's border, metres. An interface that enters
+    /// a cell goes to the end of the cell's list.
     pub fn update(&mut self, interface: u32, at: Point) -> f64 {
         if self.border(interface, at) <= 0.0 {
             self.change(interface, at);
@@ -106,7 +106,8 @@ impl Nearness {
         &self.near[begin..end]
     }
     /// Step until which an interface can be skipped, given the distances to its cell's border (`border`) and to the
-    /// nearest range border (`slack`). No slack means that its contacts are out of date.
+    /// nearest range border (`slack`). `None` for `slack` means that the interface's contacts are out of date; the
+    /// result is then 0.
     pub fn quiet_until(&self, step: u64, border: f64, slack: Option<f64>) -> u64 {
         // An update is due at once when a contact must still be made or broken.
         let Some(slack) = slack else { return 0 };

@@ -99,8 +99,8 @@ struct Drawing {
 
 impl Drawing {
     fn new(settings: &Generator) -> Drawing {
-        let mut random = Random::new(string_hash(&settings.prefix).into());
         // The ONE seeds a generator with the hash of its prefix, so equal prefixes draw equal sequences.
+        let mut random = Random::new(string_hash(&settings.prefix).into());
         let begin = settings.time.map_or(0.0, |[begin, _]| begin);
         let next = begin + f64::from(draw(&mut random, settings.interval));
         Drawing { settings: settings.clone(), random, next, made: 0 }

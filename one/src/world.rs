@@ -218,7 +218,7 @@ impl<'a> World<'a> {
         self.order = order;
     }
 
-    // An unknown interface or a repeated name is an error of the settings, reported with a hint.
+    // A contact of a host without an interface, or a repeated name, is an error of the settings, reported with a hint.
     fn happen(&mut self, event: Event) -> Result<(), Mistake> {
         match event.what {
             EventKind::Contact { a, b, up } => {

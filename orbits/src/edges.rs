@@ -5,7 +5,8 @@ use crate::moment::{SECOND, whole};
 /// State of a condition at one time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Look {
-    /// Margin; the condition holds while it is not negative. In seconds: it changes by at most 1 per second.
+    /// Margin in seconds: the condition holds while the margin is not negative, and the margin changes by at most 1 per
+    /// second.
     pub value: f64,
     /// Number of seconds for which the state certainly persists.
     pub hold: f64,

@@ -23,8 +23,9 @@ pub fn in_use() -> Option<u64> {
     (bytes != 0).then_some(bytes.max(0) as u64)
 }
 
-/// Makes the allocator of the `farlink` command return its free pages to the kernel at once, rather than after a
-/// second. Takes some hundred microseconds. No effect in a process with another allocator.
+/// Returns the free pages of this thread to the kernel at once, rather than after a second; other threads follow at
+/// [`give_back_if_asked`]. Takes some hundred microseconds. No effect unless the allocator is mimalloc, as in the
+/// `farlink` command.
 pub fn give_back() {
     ASKED.fetch_add(1, Relaxed);
     collect();

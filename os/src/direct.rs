@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 
-/// Alignment of offsets, lengths and memory: the largest that disks and file systems require.
+/// Alignment of offsets, lengths and memory: the largest that common disks and file systems require.
 pub(crate) const BLOCK: usize = 4096;
 /// Shortest direct write, bytes; shorter ones have too few blocks to be worth it.
 const LEAST: usize = 64 << 10;

@@ -36,9 +36,9 @@ pub struct DiskFiles {
     open: BTreeMap<u32, Arc<File>>,
     /// Files written since their last sync; they stay open, so that no write error is missed.
     written: BTreeSet<u32>,
-    /// Bytes allocated to files that reuse others.
+    /// Bytes allocated to each file that was created from a kept file.
     room: BTreeMap<u32, u64>,
-    /// End of the last write to one of these.
+    /// End of the last write to a file in `room`.
     end: Option<WriteEnd>,
     /// Number of the reserved file.
     reserved: Option<u32>,
@@ -212,8 +212,8 @@ impl DiskFiles {
         files.sort_unstable();
         Ok(files)
     }
-    /// Creates a file, reusing the kept file `of` if there is one; returns the bytes allocated to it. Durable with the
-    /// next [`DiskFiles::sync`].
+    /// Creates a file, reusing the kept file `of` if there is one; returns the bytes allocated to it, 0 for a new file.
+    /// Durable with the next [`DiskFiles::sync`].
     ///
     /// # Errors
     /// If the file exists, or there is no space.
@@ -239,7 +239,7 @@ impl DiskFiles {
         self.hold(file, made);
         Ok(0)
     }
-    /// Writes the slices in sequence at `offset`, and advances them over the bytes written.
+    /// Writes the slices in sequence at `offset`; the call may change the slices.
     ///
     /// # Errors
     /// System call errors; some of the bytes may have been written.
@@ -344,9 +344,9 @@ impl DiskFiles {
         self.written.insert(file);
         self.file(file)?.set_len(len)
     }
-    /// With `keep`, keeps the file for reuse by [`DiskFiles::create`] and returns its length. Otherwise, or if it
-    /// cannot be kept, deletes it, also a file kept earlier. Durable once [`DiskFiles::syncing_names`] has run. A
-    /// missing file is no error.
+    /// With `keep`, keeps the file for reuse by [`DiskFiles::create`] and returns its length. Otherwise, or if that
+    /// fails, deletes the file, or a kept file of this number, and returns `None`. Durable once
+    /// [`DiskFiles::syncing_names`] has run. A missing file is no error.
     ///
     /// # Errors
     /// If the file may reappear.
@@ -436,8 +436,8 @@ pub fn open_regular(opening: &OpenOptions, path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// Bytes available to the files of this folder, which need not exist: those in use and those free on its disk. Also the
-/// largest file size permitted to this process.
+/// Bytes available to the files of a folder, in use or free on its disk; and the largest file size permitted to this
+/// process. The folder need not exist.
 ///
 /// # Errors
 /// System call errors.

@@ -1,7 +1,7 @@
 //! Safe wrappers of Linux system calls that the standard library lacks: batched datagrams, readiness, namespaces,
-//! virtual interfaces, packet sockets, scheduling, memory, its counting, and accounting. It contains no protocol and no
-//! policy, knows nothing of bundles, and is the only crate with `unsafe`; every unsafe block has its reason. Read
-//! [`namespace`] and [`packet`] first, on which the testbed is built.
+//! virtual interfaces, packet sockets, scheduling, memory, files and accounting. It contains no protocol and no policy,
+//! knows nothing of bundles, and is the only crate with `unsafe`; every unsafe block has its reason. Read [`namespace`]
+//! and [`packet`] first, on which the testbed is built.
 
 #![warn(clippy::undocumented_unsafe_blocks)]
 

@@ -45,7 +45,8 @@ struct Member {
 #[derive(Debug, Default)]
 pub struct Members {
     known: BTreeMap<u32, Member>,
-    /// Processor time of processes that ended, and the largest sum of resident memory since the last reset.
+    /// By account: processor time of processes that ended (user mode, kernel), and the largest sum of resident memory
+    /// since the last reset.
     ended: BTreeMap<u32, (Duration, Duration)>,
     sums: BTreeMap<u32, u64>,
 }

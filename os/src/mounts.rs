@@ -51,7 +51,7 @@ pub fn mount_overlay(layers: &[impl AsRef<Path>], upper: &Path, work: &Path, at:
     mount(c"overlay", at, c"overlay", libc::MS_NODEV, &options)
 }
 
-/// Makes a mark that hides this name of the layers below.
+/// Makes a whiteout: a mark in a layer of an overlay that hides the file of this name in the layers below.
 ///
 /// # Errors
 /// When the file system refuses. Since Linux 5.8 the kernel lets every user make such a mark.
@@ -61,7 +61,7 @@ pub fn hide(name: &Path) -> io::Result<()> {
         .map_err(|e| context(e.into(), &format!("hiding {}", name.display())))
 }
 
-/// Marks a folder in a layer of an overlay, so that it hides its contents in the layers below.
+/// Marks a folder in a layer of an overlay as opaque: what the layers below have in this folder is hidden.
 ///
 /// # Errors
 /// When the file system has no extended attributes.
@@ -72,7 +72,7 @@ pub fn hide_below(folder: &Path) -> io::Result<()> {
     trusted.or(user).map_err(|e| context(e.into(), &format!("marking {}", folder.display())))
 }
 
-/// Whether this process is in the user namespace of the machine, all of whose users it knows.
+/// Whether this process is in the machine's initial user namespace, which maps all user IDs to themselves.
 fn in_first_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])

@@ -242,7 +242,8 @@ fn set_option<T>(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T)
     .map(drop)
 }
 
-/// Requests buffers of this size: beyond the system's limit if permitted, else up to it.
+/// Requests buffers of this size: beyond the system's limit if permitted, else up to it. Returns the size of the
+/// receive buffer granted.
 fn set_buffer(fd: &OwnedFd, bytes: usize) -> io::Result<usize> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     for (forced, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {

@@ -140,7 +140,7 @@ pub struct EndedChild {
     pub cpu_user: Duration,
     /// Processor time in the kernel, including awaited children.
     pub cpu_system: Duration,
-    /// Peak resident memory, bytes.
+    /// Peak resident memory, bytes, of the child or its largest awaited child.
     pub resident_peak: u64,
 }
 

@@ -27,7 +27,8 @@ fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether this process may start programs with real-time scheduling.
+/// Whether this process may start programs with real-time scheduling. Leaves the calling thread with ordinary
+/// scheduling.
 pub fn may_be_real_time() -> bool {
     set_real_time_in_turns(1).and_then(|()| set_ordinary()).is_ok()
 }
@@ -48,8 +49,8 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Sleeps until one of `fds` is readable or the monotonic clock reaches `deadline_ns`; returns whether one is readable.
-/// A signal ends the wait early.
+/// Sleeps until one of `fds` is readable or the monotonic clock reaches `deadline_ns` (`None`: never); returns whether
+/// one is readable. A signal ends the wait early.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], deadline_ns: Option<u64>) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let timeout = deadline_ns.map(|deadline| {

@@ -43,8 +43,8 @@ pub fn listen(at: &SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Opens a non-blocking listening Unix socket, with these permission bits from the start. Replaces a socket left by a
-/// killed process, but nothing else at `path`.
+/// Opens a non-blocking listening Unix socket, with these permission bits and at no time more. Replaces a socket left
+/// by a killed process, but nothing else at `path`.
 ///
 /// # Errors
 /// `AddrInUse` if a process listens there, `AlreadyExists` if the file is not a socket, and system call errors.

@@ -57,8 +57,8 @@ impl Buffer {
             ColumnKind::Flag => Buffer::Flag(Vec::new(), Vec::new()),
         }
     }
-    /// Appends an integer, or its absence. A column of another type would ignore it, but a row's field type determines
-    /// both.
+    /// Appends an integer, or its absence. A buffer of another type ignores the call; that never happens, because the
+    /// type of a field selects both buffer and call.
     pub fn integer(&mut self, value: Option<i64>) {
         if let Buffer::Integer(values, defined) = self {
             put(values, defined, value);

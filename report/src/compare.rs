@@ -46,8 +46,8 @@ pub struct ComparedMetric {
     pub quantity: Quantity,
     /// Value of each run; absent where the run has none.
     pub values: Vec<Option<f64>>,
-    /// Relative difference of each run from the first: 0.05 is 5 % more. Absent where a value is missing, or only the
-    /// first is 0.
+    /// Relative difference of each run from the first: 0.05 is 5 % more. Absent where a value is missing, or where the
+    /// first run's is 0 and this one's is not.
     pub difference: Vec<Option<f64>>,
     /// Whether all differences are within 10 %; absent if a run lacks the value or there is only one run.
     pub within_10_percent: Option<bool>,

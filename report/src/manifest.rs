@@ -145,7 +145,8 @@ pub struct Topology {
     pub nodes: Vec<NodeFacts>,
     /// Links in the order of the scenario.
     pub links: Vec<LinkFacts>,
-    /// Contacts in order of start; a link without contacts is always up.
+    /// Contacts of the plan in order of start, then one in each direction for each unplanned link that appears or
+    /// disappears. A link without contacts is always up.
     pub contacts: Vec<ContactFacts>,
     /// Traffic flows in the order of the scenario.
     #[serde(default)]
@@ -224,7 +225,7 @@ pub struct DirectionFacts {
     pub rate_bit_s: Option<f64>,
     /// One-way light time or delay at the start of the run, in seconds.
     pub delay_s: f64,
-    /// Mean fraction of packets lost, 0 to 1.
+    /// Mean fraction of packets lost, 0 to 1, without bit errors.
     pub loss: f64,
     /// Other impairments, in words.
     #[serde(default)]
@@ -244,7 +245,7 @@ pub struct ContactFacts {
     pub start_s: f64,
     /// End of the contact, in seconds from the start of the run.
     pub end_s: f64,
-    /// Rate in bit/s; absent where the plan gives none.
+    /// Rate in bit/s; absent when unlimited.
     pub rate_bit_s: Option<f64>,
     /// One-way delay at the start of the contact, in seconds.
     #[serde(default)]
@@ -395,7 +396,7 @@ pub struct FileCheck {
     pub sent_checksum: Option<String>,
     /// Checksum of the file received.
     pub received_checksum: Option<String>,
-    /// Arrival of the last byte, in seconds from the start of the run.
+    /// Arrival of the last byte, in seconds from the start of the run; absent if the file is incomplete.
     pub complete_s: Option<f64>,
 }
 impl FileCheck {

@@ -65,7 +65,7 @@ impl RoundTripClusters {
         RoundTripClusters::find_above(seconds, FIRST_SHARE)
     }
 
-    /// The same with at least this share in the first cluster.
+    /// As [`Self::find`], with at least this share of the round trips in the first cluster.
     fn find_above(seconds: &[f64], first_share: f64) -> Option<RoundTripClusters> {
         let mut all: Vec<f64> = seconds.iter().copied().filter(|value| value.is_finite()).collect();
         if all.len() < ROUND_TRIPS_LEAST {
@@ -90,7 +90,7 @@ impl RoundTripClusters {
         (found.is_delay() && valley >= VALLEY + VALLEY_OF_FEW / count.sqrt()).then_some(found)
     }
 
-    /// Clusters of sorted values, of so many in all.
+    /// Share and medians of two clusters, each sorted; `count` is the number of all round trips.
     fn of(first: &[f64], second: &[f64], count: usize) -> Option<RoundTripClusters> {
         let share = second.len() as f64 / count as f64;
         Some(RoundTripClusters { share, first_s: percentile(first, 0.5)?, second_s: percentile(second, 0.5)? })
@@ -115,10 +115,10 @@ pub struct HeldSegments {
     pub node: String,
     /// Segments sent for the first time that did not fill the maximum segment size.
     pub small: u64,
-    /// Those that left within 2 ms of an acknowledgment without data, which came at least 10 ms after the small
-    /// segment that it acknowledged.
+    /// Small segments that left within 2 ms of an acknowledgment without data that came at least 10 ms after the small
+    /// segment it acknowledged.
     pub held: u64,
-    /// Those that left while an earlier small segment was unacknowledged, which Nagle's algorithm never allows.
+    /// Small segments that left while an earlier one was unacknowledged, which Nagle's algorithm never allows.
     pub overlapping: u64,
     /// Median time from data to the acknowledgment that released a held segment, in seconds.
     pub wait_s: Option<f64>,
@@ -159,12 +159,13 @@ struct HeldCounter {
     full: u32,
     found: HeldSegments,
     waits_ns: Vec<u64>,
-    /// Number behind the last byte sent, and behind the last small segment with the time at which that left.
+    /// Sequence number after the last byte sent; `small_end`: after the last small segment, with the time at which it
+    /// left.
     sent_end: Option<u32>,
     small_end: Option<(u32, u64)>,
     /// Whether the last small segment is unacknowledged.
     is_waiting: bool,
-    /// Time of the acknowledgment of the last small segment, if it carried no data, and how long it took.
+    /// Acknowledgment of the last small segment, if it carried no data: its time, and its delay after the segment, ns.
     released: Option<(u64, u64)>,
 }
 
@@ -301,13 +302,13 @@ pub struct NagleReport {
     pub is_captured: bool,
     /// Capture that could not be read, with the reason.
     pub unreadable: Option<String>,
-    /// End of a connection that held most, if one did.
+    /// Connection end that held the most segments, if [`HeldSegments::is_found`] for any.
     pub held: Option<HeldSegments>,
 }
 
 impl NagleReport {
-    /// Looks for both facts in a run; `None` for a simulation, whose TCP leaves the algorithm out, and for a
-    /// run with too few pings.
+    /// Looks for both facts in a run; `None` for a simulation, whose TCP leaves the algorithm out, and for a run with
+    /// fewer than 20 answered pings.
     pub fn read(run: &RunReader, round_trips: &[RoundTrip]) -> Option<NagleReport> {
         if run.manifest().world == RunWorld::Sim || round_trips.len() < ROUND_TRIPS_LEAST {
             return None;
@@ -326,7 +327,7 @@ impl NagleReport {
         Some(report)
     }
 
-    /// Takes a capture into account. One that cannot be read spoils no run.
+    /// Adds the facts of a capture; one that cannot be read is only noted in `unreadable`.
     fn capture(&mut self, path: &Path) {
         let open = || Ok(BufReader::with_capacity(1 << 20, File::open(path)?));
         match open().and_then(held_in_capture) {

@@ -69,7 +69,7 @@ impl<R: Read> PcapngReader<R> {
         self.interfaces.get(number).map_or("", String::as_str)
     }
 
-    /// Reads the next frame; `None` at the end. A frame cut off by the end of the file ends it.
+    /// Reads the next frame; `None` at the end. An incomplete last frame counts as the end.
     ///
     /// # Errors
     /// When the file is damaged or cannot be read.
@@ -112,7 +112,7 @@ impl<R: Read> PcapngReader<R> {
         Ok(())
     }
 
-    /// Reads a block into `kind` and `body`. Returns whether there was a whole one.
+    /// Reads a block into `kind` and `body`; returns false at the end of the file, also if that is within a block.
     fn block(&mut self) -> Result<bool> {
         let mut head = [0; 8];
         if !fill(&mut self.input, &mut head)? {

@@ -27,7 +27,7 @@ pub struct RetentionFacts {
     /// `first_out_s` less the median of the zero-work relay over the same transport; absent if any bundle has no such
     /// median.
     pub net_first_out_s: Option<RetentionTimes>,
-    /// `last_out_s` less the same median.
+    /// `last_out_s` less the median that `net_first_out_s` subtracts.
     pub net_last_out_s: Option<RetentionTimes>,
     /// Frames of any link that the probe missed in the phase; above 0, `bundles` and `missing` may be wrong.
     pub frames_missed: u64,

@@ -34,7 +34,7 @@ pub(crate) struct ReadSegment {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub segment: SegmentSeen,
-    /// Maximum segment size of a segment that opens a connection, where it gives one; absent in all others.
+    /// `Some` for a segment that opens a connection, with its maximum segment size if given; `None` for all others.
     pub opens: Option<Option<u16>>,
     /// Bytes of TCP options, which take room in every segment.
     pub options: u32,
@@ -91,7 +91,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().map(u32::from_be_bytes).ok()
 }
 
-/// Addresses, the TCP header with what follows, and the length of both by the IP header.
+/// Source, destination, TCP header and data as captured, and their original length by the IP header.
 type TcpContent<'a> = (IpAddr, IpAddr, &'a [u8], usize);
 
 fn ip_v4(ip: &[u8]) -> Option<TcpContent<'_>> {

@@ -27,11 +27,12 @@ pub struct Statistics {
     /// time is 0.
     pub goodput_bit_s: Option<f64>,
     /// Goodput by the receiver's stamps: payload delivered after the first delivery over the time from the first to the
-    /// last delivery, in bit/s.
+    /// last delivery, in bit/s. Absent if that time is 0.
     pub goodput_received_bit_s: Option<f64>,
     /// Round-trip times of pings, in seconds; absent when none was answered.
     pub round_trip_s: Option<Latency>,
-    /// Bytes sent on all links over payload bytes delivered: 4 hops without any overhead give 4.
+    /// Bytes sent on all links over payload bytes delivered: 4 hops without any overhead give 4. Absent without
+    /// deliveries or without links.
     pub overhead: Option<f64>,
     /// Copies of bundles that arrived at any node, destinations included.
     pub relayed: u64,

@@ -6,8 +6,8 @@ use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKin
 use farlink_base::{ClockTrust, Duration, Facts, format_duration};
 
 impl Scenario {
-    /// One sentence for each warning: links, contacts and faults outside the run, ports that real nodes cannot open
-    /// twice, reports and custody without effect.
+    /// One sentence for each warning: links and faults after the end of the run, contacts outside the life of their
+    /// link, and settings that have no effect or that real nodes cannot follow.
     pub fn doubts(&self) -> Vec<String> {
         let mut all = Vec::new();
         for link in &self.links {
@@ -60,8 +60,8 @@ impl Scenario {
         all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
     }
-    /// One sentence for each node whose clock prevents use of the contact plan, which includes links that are always
-    /// up.
+    /// One sentence for each node that cannot use the contact plan because of its clock. Links that are always up are
+    /// in the plan, too.
     fn clocks_without_plan(&self) -> Vec<String> {
         let doubt = |node: &Node| {
             let (settings, name) = (node.settings(), &node.name);

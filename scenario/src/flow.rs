@@ -83,9 +83,9 @@ impl Scenario {
         found.into_iter().map(|(_, links)| links).collect()
     }
 
-    /// Path with the fewest links from one node to another; `None` if no path exists. Of several, the one whose highest
-    /// link index is the lowest wins; on a tie the next highest decides. No two paths are equal then, so paths of all
-    /// flows agree at every node: a host has one route to an address.
+    /// Path with the fewest links from one node to another; `None` if no path exists. Of several, the path with the
+    /// lower highest link index wins; on a tie the next highest index decides, and so on. As no tie remains, paths of
+    /// all flows agree at every node: a host has one route to an address.
     pub(crate) fn shortest_path(&self, from: usize, to: usize) -> Option<Vec<FlowHop>> {
         let mut links_of = vec![Vec::new(); self.nodes.len()];
         for (index, link) in self.links.iter().enumerate() {

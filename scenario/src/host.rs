@@ -144,8 +144,8 @@ pub enum PhaseEnd {
 }
 
 impl Scenario {
-    /// Latest span of a phase that follows from the scenario alone: its start, and its end if it has one. `None` for a
-    /// phase after one that only an event of the run ends.
+    /// Latest start and end of a phase that the scenario allows. The end is `None` if neither a duration nor the next
+    /// phase's start sets it; all later phases then give `None` instead of a span.
     pub fn latest_span(&self, phase: usize) -> Option<(Duration, Option<Duration>)> {
         let mut before = Some(Duration::ZERO);
         for (index, at) in self.phases.iter().enumerate() {
@@ -159,7 +159,8 @@ impl Scenario {
         None
     }
 
-    /// Notes on features without effect in a simulation: limits and images of hosts, baselines and retention times.
+    /// Notes on features without effect in a simulation, such as limits and images of hosts, baselines and retention
+    /// times.
     pub fn notes_of_simulation(&self) -> Vec<String> {
         let limited = |node: &&crate::Node| !node.host.limits().is_empty();
         let note = |node: &crate::Node| {

@@ -28,8 +28,8 @@ impl Scenario {
             ends => Some(!ends.contains(&Tls::Forbid)),
         }
     }
-    /// The layers of the node with this index: in the order of the registry, those of a kind in the
-    /// order of their first links. A layer's place seeds its numbers, so every world keeps this order.
+    /// The layers of the node with this index: in the order of the registry, those of a kind in the order of their
+    /// first links. A layer's index seeds its random numbers, so every world keeps this order.
     pub fn layers_of(&self, node: usize) -> Vec<NodeLayer> {
         let mut layers: Vec<NodeLayer> = Vec::new();
         for end in self.ends_of(node) {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const FIRST_PORT: u16 = 20_000;
 /// Most flows: each has a port of its own.
 const MOST: usize = 10_000;
-/// Payload bytes of a datagram: at least those of its number, at most those that UDP over IPv4 can carry.
+/// Payload bytes of a datagram: at least 8, for its sequence number; at most what UDP over IPv4 can carry.
 const DATAGRAM: std::ops::RangeInclusive<u64> = 8..=65_507;
 
 pub fn flows(top: &Reader<'_>, scenario: &Scenario, nodes: &Names) -> Vec<Flow> {

@@ -7,7 +7,7 @@ use farlink_base::EndpointId;
 use farlink_config::tunnel::tunnel;
 use farlink_config::{Reader, choose};
 
-/// Gives each node the tunnels that begin or end there: at most one for each other end.
+/// Gives each node the tunnels that begin or end there: at most one to each other node.
 pub fn tunnels(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
     for (path, table) in top.tables("tunnel") {
         let reader = Reader::checked(top.errors, &keys::TUNNEL, &path, table);

@@ -59,7 +59,7 @@ pub(crate) fn given(reader: &Reader<'_>) -> Given {
 }
 
 impl Node {
-    /// Settings of the node: those given, else the defaults. Settings whose default depends on others are not derived
+    /// Settings of the node: those given, else the defaults. Defaults that depend on other settings are not computed
     /// yet.
     pub fn settings(&self) -> NodeSettings {
         let mut settings = usual();

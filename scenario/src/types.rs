@@ -452,10 +452,11 @@ pub enum Table {
     Meetings,
 }
 
-/// Results that the author expects of a run. A run that misses them is complete, and its report states the miss.
+/// Results that the author expects of a run; `None`: no expectation. A run that misses them is complete, and its report
+/// states the miss.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expect {
-    /// Delivered bundles over created ones.
+    /// Least ratio of delivered bundles to created ones.
     pub delivery_ratio: Option<f64>,
     /// Latest time by which everything is delivered, from the start of the run.
     pub finished_within: Option<Duration>,

@@ -64,7 +64,7 @@ pub(crate) fn nodes(
     (0..scenario.nodes.len()).map(node).collect()
 }
 
-/// Builds one node for one of its lives; a life after the first begins with a restart.
+/// Builds one node. `life` is the number of its earlier starts in the run: 0 at first, more after restarts.
 pub(crate) fn node(
     scenario: &Scenario,
     index: usize,

@@ -80,7 +80,7 @@ impl Cable {
         self.send_ip(now, end, segment.ip_bytes(), shared)
     }
 
-    /// Sends an IP packet of so many bytes from one end; returns its arrival, `None` if it is lost, and that of a
+    /// Sends an IP packet of `bytes` bytes from one end; returns its arrival, `None` if it is lost, and that of a
     /// duplicate.
     pub fn send_ip(
         &mut self,

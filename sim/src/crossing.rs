@@ -139,8 +139,8 @@ impl Crossings {
         todo.push_back((node, Input::Message(MessageInput::Ready { link, ready: false })));
         self.set_alarm(place, queue);
     }
-    /// Cancels a bundle that a node is sending. One that has left, or that its layer cannot stop, is answered by the
-    /// neighbour.
+    /// Cancels a bundle that a node is sending. A bundle that has left, or that its layer cannot stop, goes on; its
+    /// result is the neighbour's answer.
     pub fn cancel(
         &mut self,
         now: Instant,
@@ -218,8 +218,8 @@ impl Crossings {
             Input::Message(MessageInput::Arrived { link: at.link, ticket: Ticket(token.0), bundle, hop }),
         ));
     }
-    /// Sends the receiver's verdict back, translated into the codes of the link's layer. A duplicate returns as
-    /// such, with its labels.
+    /// Sends the receiver's verdict back, translated into the codes of the link's layer. A refusal as a duplicate stays
+    /// one, with its labels, so that the sender knows that the neighbour has the bundle.
     pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
         let link = (ticket.0 & ((1 << LINK_BITS) - 1)) as usize;
         let Some(flight) = self.flights[link].remove(&ticket.0) else { return };

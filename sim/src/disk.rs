@@ -81,7 +81,7 @@ struct Undo {
     /// End of the change, and the previous length of the file.
     end: u64,
     len: u64,
-    /// Time at which a sync makes the change durable.
+    /// Time at which a sync makes the change durable; `None` before a sync.
     lasts_from: Option<Instant>,
 }
 

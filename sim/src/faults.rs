@@ -77,7 +77,7 @@ impl Faults {
             }),
         })))
     }
-    /// Time that a node's clock shows.
+    /// Clock of a node with its jumps and drifts until `now`; `utc` is what it would show at the start of the run.
     pub fn clock(&self, node: usize, now: Instant) -> Clock {
         // Jumps and drifts add up; a drift is proportional to the time since it began.
         let right = build::clock(&self.scenario, node);

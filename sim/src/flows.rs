@@ -11,7 +11,8 @@ use farlink_scenario::{Flow, FlowTransport, Scenario};
 
 /// Amount that a TCP sender of limited rate writes at once, as time at that rate.
 const PIECE: Duration = Duration::from_millis(1);
-/// Fewest bytes of such a write: a full segment, as smaller ones would be mostly headers.
+/// Fewest bytes that a TCP sender of limited rate writes at once: a full segment, as smaller ones would be mostly
+/// headers.
 const PIECE_LEAST: u64 = 1448;
 /// Most bytes that a sender without a rate writes at once.
 const WRITE_MOST: u64 = 256 << 10;

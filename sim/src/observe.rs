@@ -83,7 +83,7 @@ impl Observer for Silent {
     }
 }
 
-/// Running hash (FNV-1a, 64 bits) of a run.
+/// Running 64-bit hash of a run, derived from FNV-1a.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace(u64);
 impl Default for Trace {

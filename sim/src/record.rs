@@ -67,7 +67,8 @@ pub fn run_with(
     simulate(scenario, options, own, None, progress)
 }
 
-/// As [`run`], with an observer, which does not affect the simulation.
+/// As [`run`], with an observer, which does not affect the simulation. The observer gets events, contacts and times
+/// only; its `stopped` is not asked.
 ///
 /// # Errors
 /// As [`run`].
@@ -114,8 +115,8 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// Latest span of a phase, since nothing ends a phase early in a simulation; `None` for a phase that waits for an
-/// event, since no event begins it here.
+/// The latest span of a phase that the scenario allows: in a simulation no event ends a phase early. `None` for a phase
+/// that only an event can begin.
 fn phase_facts(scenario: &Scenario, phase: usize) -> Option<PhaseFacts> {
     let (start, end) = scenario.latest_span(phase)?;
     Some(PhaseFacts {

@@ -50,14 +50,14 @@ pub(crate) struct Tls {
 pub(crate) struct Heard {
     /// Decrypted data.
     pub plain: Payload,
-    /// Bytes to write unchanged.
+    /// Bytes of the handshake to write as they are, without [`Tls::seal`].
     pub says: Option<Payload>,
     /// Whether the handshake is complete.
     pub secured: bool,
 }
 
 impl Tls {
-    /// Begins a handshake as server or client; returns the bytes to write unchanged.
+    /// Begins a handshake as server or client; returns the bytes to write as they are, which only a client has.
     pub fn begin(server: bool) -> (Tls, Option<Payload>) {
         let (awaits, says) = match server {
             true => (TlsFlight::Hello, None),

@@ -1,5 +1,5 @@
-//! Main loop: take the earliest event, apply it to one node, carry the node's outputs to their destinations, until no
-//! event is left.
+//! Main loop: take the earliest event, apply it to one node, carry the node's outputs to their destinations, until the
+//! end of the run.
 
 use crate::build::{self, Change};
 use crate::cable::{Arrival, Cable, SharedTransmitters};
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub stopped: bool,
     /// Number of events processed.
     pub happenings: u64,
-    /// Hash of all events, equal for equal scenario and seed.
+    /// Hash of the run's course, equal for equal scenario and seed.
     pub trace: u64,
     /// Results by traffic entry of the scenario.
     pub traffic: Vec<TrafficOutcome>,

@@ -1,4 +1,4 @@
-//! Custody in both fidelities: the custodian resends lost bundles.
+//! Custody at packet and at message level: the custodian resends lost bundles.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;

@@ -1,5 +1,5 @@
-//! Refusals by a neighbour without space, in both fidelities: the sender is notified, keeps the bundle during its
-//! lifetime and retries with increasing backoff; small bundles behind it pass.
+//! Refusals by a neighbour without space, at packet and at message level: the sender is notified, keeps the bundle
+//! during its lifetime and retries with increasing backoff; small bundles behind it pass.
 
 use farlink_base::{BundleHandle, DeleteReason, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};

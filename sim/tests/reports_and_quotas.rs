@@ -1,4 +1,4 @@
-//! Compressed reports and store quotas, in both fidelities.
+//! Compressed reports and store quotas, at packet and at message level.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;

@@ -1,4 +1,5 @@
-//! Security rules of a scenario, in both fidelities: valid bundles are delivered, others are deleted with the reason.
+//! Security rules of a scenario, at packet and at message level: valid bundles are delivered, others are deleted with
+//! the reason.
 
 use farlink_base::{DeleteReason, Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};

@@ -1,4 +1,4 @@
-//! TLS in both fidelities: its cost, and ends whose settings exclude a session.
+//! TLS at packet and at message level: its cost, and ends whose settings exclude a session.
 
 use farlink_base::{Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};

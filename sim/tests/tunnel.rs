@@ -1,5 +1,5 @@
-//! Bundle-in-bundle tunnels in both fidelities: through a relay without a route to the destination, and over a lossy
-//! layer.
+//! Bundle-in-bundle tunnels at packet and at message level: through a relay without a route to the destination, and
+//! over a lossy layer.
 
 use farlink_base::{Event, Instant, LinkId};
 use farlink_scenario::Scenario;

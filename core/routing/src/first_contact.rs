@@ -17,7 +17,7 @@ use farlink_book::{
 
 /// Maximum number of forwarded bundles remembered; the oldest is forgotten first.
 const GAVE_MAX: usize = 4096;
-/// Maximum number of them reported to a neighbour when it comes up.
+/// Maximum number of forwarded bundles reported to a neighbour when it comes up.
 const TOLD_MAX: usize = 256;
 
 /// A neighbour that is up.

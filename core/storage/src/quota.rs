@@ -21,7 +21,7 @@ impl Quotas {
     pub(crate) fn add(&mut self, key: u64, bytes: u64) {
         *self.used.entry(key).or_insert(0) += bytes;
     }
-    /// Returns bytes of a key; a key without bytes costs no memory.
+    /// Subtracts bytes from `key`; a key without bytes costs no memory.
     pub(crate) fn remove(&mut self, key: u64, bytes: u64) {
         if let Some(used) = self.used.get_mut(&key) {
             *used = used.saturating_sub(bytes);

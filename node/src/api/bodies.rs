@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Length up to which bodies are accepted even if the memory is used up, so that long unfinished ones do not lock out
-/// commands. Together they take at most 8 MiB: two listeners have 64 connections each.
+/// commands. Short bodies take at most 8 MiB in all: two listeners have 64 connections each.
 const SHORT: u64 = 64 << 10;
 
 /// Counter of the bytes of request bodies that are not answered yet, with its bound.

@@ -1,8 +1,8 @@
 //! Access control of the API: listeners, permission, number and duration of connections.
 //!
 //! The Unix socket is restricted by its mode to its owner. Over TCP every request carries a token. Web pages in the
-//! operator's browser could reach both through DNS rebinding and cross-site requests, so a request with an `Origin`, or
-//! with a `Host` that is not an address, is refused.
+//! operator's browser could reach the TCP port by cross-site requests and DNS rebinding, so requests with an `Origin`
+//! are refused, and over TCP also those whose `Host` is neither an address nor `localhost`.
 
 use super::{BODY_MAX, Problem};
 use crate::config::ApiSettings;

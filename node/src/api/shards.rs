@@ -1,4 +1,4 @@
-//! Combines the answers of all shards: sums of their contents, and shared state only once.
+//! Combines the answers of all shards: contents are summed, and state that all shards share is taken from one.
 
 use super::{Api, Problem, gone};
 use crate::budget::Share;
@@ -74,7 +74,7 @@ impl Memory {
     }
 }
 
-/// Combines all shards; for state that all share, the first one's is used.
+/// Combines the snapshots of all shards; state that all shards share is taken from the first.
 pub(super) fn whole(shards: Vec<Snapshot>) -> Snapshot {
     let mut shards = shards.into_iter();
     let Some(mut all) = shards.next() else { return Snapshot::default() };

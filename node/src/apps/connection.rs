@@ -89,7 +89,7 @@ pub struct Spool {
     pub refused: Option<Refusal>,
 }
 
-/// Output that waits for a read from disk: a delivery on disk, or bytes behind one.
+/// Output that waits for a read from disk: a delivery on disk, or bytes to send after such a delivery.
 enum Later {
     Bytes(Bytes),
     /// Delivery on disk: its head, which leaves with the first bytes read, and the payload still to be read.
@@ -129,7 +129,7 @@ pub struct Connection {
     pub owed: VecDeque<Owed>,
     /// Payload bytes of requests that await a decision.
     owed_bytes: u64,
-    /// Answers owed by the client.
+    /// Messages that the client has yet to answer, in order.
     pub pushed: VecDeque<Pushed>,
     /// Keepalive interval; zero disables it.
     pub keepalive: Duration,
@@ -152,7 +152,7 @@ pub struct Connection {
     /// Upper bound of the bytes of answers in `out`.
     unread: usize,
     out: VecDeque<Bytes>,
-    /// Output that waits for a delivery from disk, and the delivery being read.
+    /// Output that waits for reads from disk; `reading` is the delivery being read.
     later: VecDeque<Later>,
     reading: Option<DeliveryId>,
     readable: bool,

@@ -34,7 +34,7 @@ pub struct Load {
     outstanding: u64,
     refused: Option<Instant>,
     handed: u64,
-    /// Number of bundles sent.
+    /// Number of bundles that the node accepted.
     pub sent: u64,
     /// Number of bundles delivered.
     pub received: u64,

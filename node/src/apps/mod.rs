@@ -87,7 +87,7 @@ const READ_PART: u64 = 2;
 const LISTENER: u64 = 1 << 40;
 
 impl Apps {
-    /// Opens the application sockets and starts the internal applications.
+    /// Opens the application sockets and creates the echo service, if configured; [`Apps::start`] registers it.
     ///
     /// The bounds are the longest payload, the memory of arriving bundles, and the length above which payloads are
     /// spooled to disk; `None` spools nothing.

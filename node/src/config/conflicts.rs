@@ -50,7 +50,8 @@ pub fn addresses(top: &Reader<'_>) {
     }
 }
 
-/// Returns whether one layer can replace both: TCPCL version 4 also speaks version 3.
+/// Returns whether the two layers are TCPCL of versions 3 and 4: one layer of version 4 can replace both, as it also
+/// speaks version 3.
 fn both_versions(one: &SocketPlace, other: &SocketPlace) -> bool {
     let kinds = [one.kind, other.kind];
     ["tcpclv3", "tcpclv4"].iter().all(|kind| kinds.contains(&Some(kind)))

@@ -68,7 +68,8 @@ pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySetting
     })
 }
 
-/// Names of the layers given in the file, or by default of all over streams, as only those detect that nobody answers.
+/// Names of the layers to use: those given in the file, or by default all stream layers (only TLS-secured ones with
+/// `require_tls`), as only connections show that no peer answers.
 ///
 /// `all` is the number of layers in the file, including unreadable ones.
 fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String> {

@@ -25,7 +25,8 @@ const PRIVATE: Kind = other("file, relative to this one", "\"node.key\"");
 const PEM: Kind = other("file, relative to this one", "\"node.pem\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
-/// Section of a table: its keys are `own`, those of the node's settings, and `tables`.
+/// Section of a table with the keys `own`, the plain settings of this table (rows of `core/base/src/node.rs`), and
+/// `tables`.
 fn with_rows(name: &'static str, help: &'static str, own: &[Key], tables: &[Key]) -> Section {
     let table = if name == "node" { "" } else { name };
     Section { name, help, keys: [own, &row_keys(table), tables].concat().leak() }

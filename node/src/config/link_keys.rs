@@ -1,4 +1,4 @@
-//! Keys of links: the file that a layer names, and the generations of a link's key within it.
+//! Keys of links, from the file that a layer names; several keys of one name are generations of a link's key.
 
 use super::security::{NamedKey, key_file, open_to_others};
 use super::{LayerSettings, LinkSettings, NodeConfig};

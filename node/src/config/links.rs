@@ -84,7 +84,7 @@ fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Opti
     kind
 }
 
-/// Reads a node ID as sessions introduce it: any text that a peer may use, but not this-node of RFC 9758.
+/// Reads a node ID that sessions exchange: any text that a peer may use, except the LocalNode of RFC 9758.
 // 9758-5.4-7
 fn introduced(reader: &Reader<'_>, key: &str) -> Option<String> {
     reader.custom(key, |input| {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// First and longest interval between polls of the bytes that the peer's host acknowledged.
+/// First interval between polls of the bytes that the peer's host acknowledged; `CONFIRM_MAX` is the longest.
 const CONFIRM_MIN: Duration = Duration::from_millis(1);
 const CONFIRM_MAX: Duration = Duration::from_millis(64);
 /// Least room for a layer on one stream.

@@ -20,8 +20,8 @@ const ANY: &[u8] = &[0x55, 0x1d, 0x25, 0];
 const SERVER: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
 
-/// Accepted purposes of a certificate, if it names any: its role in TLS, written by some authorities, or the security
-/// of bundles, as RFC 9174 section 4.4.2 requires.
+/// Accepted purposes of a certificate, if it names any: the security of bundles, as RFC 9174 section 4.4.2 requires,
+/// any purpose, or its role in TLS, which some authorities write instead.
 struct Purposes([KeyPurposeId<'static>; 3]);
 impl Purposes {
     const fn with(role: &'static [u8]) -> Purposes {

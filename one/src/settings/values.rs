@@ -200,7 +200,7 @@ fn read_bounded(file: &Path, longest: u64) -> Result<Vec<u8>, Mistake> {
 fn of_run(text: &str, run: usize) -> &str {
     let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return text };
     let length = list.split(';').count();
-    // The list wraps around: run 4 of three elements takes the second.
+    // The list wraps around: of three elements, the run with index 4 takes the second.
     list.split(';').nth(run % length).unwrap_or_default().trim()
 }
 

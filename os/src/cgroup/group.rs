@@ -34,7 +34,7 @@ pub struct ControlGroup {
     peak: Option<File>,
 }
 
-/// Resource usage of a group.
+/// Resource usage of a group; `None` for what the kernel does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUsage {
     /// Processor time of the group's processes in user mode.
@@ -57,7 +57,7 @@ impl ControlGroup {
     /// Makes the top group of a run, which holds no process itself.
     ///
     /// # Errors
-    /// When no group may be made that accounts for processor time, or a limit needed cannot be set.
+    /// When the machine permits no group that accounts for processor time and memory and sets the limits needed.
     pub fn create(hierarchies: &Hierarchies, name: GroupName, needs: Needs) -> io::Result<ControlGroup> {
         let mut group = ControlGroup { parts: Vec::new(), needs, one_for_both: false, peak: None };
         let made = group.make_top(hierarchies, &name.to_string());
@@ -180,7 +180,7 @@ impl ControlGroup {
         })
     }
 
-    /// Limits the processor time of the group and its children together to so many processors, such as 0.5.
+    /// Limits the processor time of the group and its children together to this number of processors, such as 0.5.
     ///
     /// # Errors
     /// When the kernel refuses, or [`Needs::quota`] was not asked for.
@@ -195,7 +195,7 @@ impl ControlGroup {
         }
     }
 
-    /// Limits the memory of the group and its children together, without swap, bytes.
+    /// Limits the memory of the group and its children together to `bytes`, swap included.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -282,7 +282,7 @@ impl ControlGroup {
     /// Resets the memory peak.
     ///
     /// # Errors
-    /// When the kernel cannot: of version 2 before Linux 6.12.
+    /// When the kernel cannot, as version 2 before Linux 6.12.
     pub fn reset_peak(&mut self) -> io::Result<()> {
         if let Some(directory) = self.part(Part::First(Controller::Memory)) {
             return write(&directory.join("memory.max_usage_in_bytes"), "0");
@@ -293,7 +293,7 @@ impl ControlGroup {
         }
     }
 
-    /// Processes that the kernel killed because the group had reached its memory limit.
+    /// Number of processes that the kernel killed because the group had reached its memory limit.
     pub fn killed_for_memory(&self) -> u64 {
         let Ok((directory, unified)) = self.controlled(Controller::Memory) else { return 0 };
         let file = if unified { "memory.events" } else { "memory.oom_control" };

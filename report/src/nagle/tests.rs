@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 /// Draw of a round trip in ms.
 type RoundTripDraw<'a> = &'a dyn Fn(&mut Rng) -> f64;
 
-/// Round trips: so many of each kind.
+/// Draws this number of round trips of each kind; in seconds.
 fn times(kinds: &[(usize, RoundTripDraw<'_>)]) -> Vec<f64> {
     let mut rng = Rng::new(7);
     kinds.iter().flat_map(|(count, draw)| (0..*count).map(|_| draw(&mut rng) / 1e3).collect::<Vec<_>>()).collect()

@@ -68,7 +68,7 @@ pub struct DistributionPlot {
     pub x_title: String,
     /// Kind of quantity of the horizontal axis.
     pub quantity: Quantity,
-    /// Least end of the horizontal axis, so that several figures can share one.
+    /// End of the horizontal axis, so that several figures can share one; `None`: [`DistributionPlot::largest`].
     pub most: Option<f64>,
     /// Curves, the first at the back.
     pub curves: Vec<DistributionCurve>,

@@ -89,8 +89,8 @@ pub struct ReferenceLine {
 }
 
 impl Plot {
-    /// Largest value with its interval, those of the paper included. At most a quarter of the mean counts of an
-    /// interval, so that a wide one does not flatten the bars.
+    /// Largest upper end of an interval, or value of the paper. An interval counts for at most a quarter of its mean,
+    /// so that a wide one does not flatten the bars.
     pub fn largest(&self) -> f64 {
         let end = |e: &Estimate| e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0);
         let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(end);

@@ -101,8 +101,8 @@ impl ReportPage<'_> {
         topology.links.iter().filter(|l| topology.scheduled(l, self.span)).map(|l| l.name.as_str())
     }
 
-    /// Intervals in which either direction of the scheduled link is up, and its name. Empty unless exactly one link is
-    /// scheduled, because a common background would be ambiguous, and for more than 100 intervals.
+    /// Intervals in which either direction of the scheduled link is up, and its name. Empty for more than 100
+    /// intervals, and unless exactly one link is scheduled: a background of several would be ambiguous.
     pub fn shades(&self) -> (Vec<(f64, f64, String)>, Option<String>) {
         let topology = &self.runs[0].manifest.topology;
         let scheduled: Vec<&str> = self.scheduled().collect();

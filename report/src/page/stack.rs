@@ -46,7 +46,8 @@ pub struct StackPlot {
     pub y_title: String,
     /// Kind of quantity of the vertical axis.
     pub quantity: Quantity,
-    /// Least end of the vertical axis, so that several figures can share one.
+    /// Value that the vertical axis must reach, so that several figures can share one axis; by default the largest of
+    /// the figure.
     pub most: Option<f64>,
     /// Names of the parts, from the bottom.
     pub parts: Vec<String>,
@@ -55,7 +56,7 @@ pub struct StackPlot {
 }
 
 impl StackPlot {
-    /// Height of the highest bar with its interval.
+    /// Height of the highest bar with its interval, which counts for at most a quarter of the mean.
     pub fn largest(&self) -> f64 {
         let height = |bar: &StackBar| {
             let parts: f64 = bar.drawn().map(|(_, value)| value).sum();
@@ -64,7 +65,7 @@ impl StackPlot {
         self.series.iter().flat_map(|series| &series.bars).map(height).fold(0.0, f64::max)
     }
 
-    /// Whether the names of series are too long to stand below their bars, so that numbers do.
+    /// Whether the names of series are too long to stand below their bars; numbers stand there instead.
     fn is_numbered(&self, room: f64) -> bool {
         let widest = self.series.iter().map(|series| text_width(&series.label, 11.0)).fold(0.0, f64::max);
         widest + 4.0 > room * 0.84 / self.series.len().max(1) as f64

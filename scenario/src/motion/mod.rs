@@ -57,9 +57,9 @@ pub enum Model {
     Map {
         /// Streets of a file or of a generated city.
         map: Map,
-        /// Speed on one leg.
+        /// Speed on the way to one crossing.
         speed: [f64; 2],
-        /// Pause after each leg.
+        /// Pause at each crossing that was a goal.
         pause: [f64; 2],
     },
     /// Recorded positions: the n-th node follows the n-th track.
@@ -99,11 +99,11 @@ pub enum Map {
         columns: u32,
         /// Crossings from south to north.
         rows: u32,
-        /// Metres between neighbouring crossings.
+        /// Metres between neighbouring crossings of the grid.
         block: f64,
-        /// Displacement of crossings from the grid, 0 to 1.
+        /// Largest displacement of a crossing from the grid, as a share of half a block.
         bend: f64,
-        /// Share of the streets left out; streets whose loss would cut the map in parts stay.
+        /// Share left out of the streets that the map does not need to stay connected.
         missing: f64,
     },
 }
@@ -189,8 +189,8 @@ pub enum Reach {
 }
 
 impl Radio {
-    /// One-way delay of the radio's links. Unless the scenario gives one, that of light over the range; zero for
-    /// recorded contacts, and for lines of sight, where each contact has its own.
+    /// One-way delay of the radio's links. By default the light time over the range; zero for recorded contacts, and
+    /// for lines of sight, where each contact has its own light time.
     pub fn one_way_delay(&self) -> Duration {
         /// Speed of light in a vacuum, m/s.
         const LIGHT: f64 = 299_792_458.0;
@@ -225,7 +225,7 @@ pub struct GroupTraffic {
     pub start: Duration,
     /// Lifetime; `None`: that of the sender's bundles.
     pub lifetime: Option<Duration>,
-    /// Class of service; `None`: that of the sender's.
+    /// Class of service; `None`: that of the sender's bundles.
     pub priority: Option<farlink_base::Priority>,
     /// Status reports requested, to the sending node.
     pub reports: farlink_base::Facts,

@@ -1,6 +1,6 @@
 //! Recorded positions, one line each: `time node x y`, in seconds and metres; further columns are ignored. Files of the
-//! ONE simulator begin with a line of bounds (least and largest time, x, y, z) with another number of columns; as
-//! there, the least values are then subtracted.
+//! ONE simulator begin with a line of bounds (least and largest time, x, y, z), which has another number of columns;
+//! its least values are then subtracted, as that simulator does.
 
 use super::text::{Mistake, Point, lines, number};
 use std::collections::HashMap;

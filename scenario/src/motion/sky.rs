@@ -14,7 +14,8 @@ pub struct Walker {
     pub inclination: f64,
     /// Altitude above the equatorial radius.
     pub altitude: f64,
-    /// Phase by which each plane is ahead of the previous one, in turns divided by the number of all satellites.
+    /// Phase by which each plane is ahead of the previous one, in units of a full turn divided by the number of all
+    /// satellites.
     pub phasing: u32,
     /// Whether ascending nodes spread over half of the equator instead of all of it.
     pub star: bool,
@@ -60,7 +61,7 @@ pub enum Neighbours {
     Ring,
     /// As `Ring`, and satellites beside each other in neighbouring planes.
     Grid,
-    /// All pairs of nodes.
+    /// All pairs that include a satellite.
     All,
 }
 

@@ -26,15 +26,15 @@ impl ContactEdge {
 
 /// Source of contact edges.
 ///
-/// Edges come in the order of [`ContactEdge::key`]. Those of one pair and radio alternate, beginning with a start, and
-/// never two at one time: a contact that ends as it begins is dropped.
+/// Edges come in the order of [`ContactEdge::key`]. Edges of one pair and radio alternate, beginning with a start, and
+/// have different times: a contact without duration is dropped.
 pub trait Contacts: Send {
     /// The next edge not later than `until`; `None` without one. A later `until` may yield one.
     fn next(&mut self, until: Instant) -> Option<ContactEdge>;
 }
 
-/// Converts seconds from the start of the run to an instant, rounded up to a nanosecond: the one rounding of all
-/// sources. Times before the start become the start; times beyond every run become [`Instant::MAX`].
+/// Converts seconds from the start of the run to an instant, rounded up to a nanosecond. All sources round by this
+/// function only. Times before the start become the start; times beyond every run become [`Instant::MAX`].
 pub fn instant(seconds: f64) -> Instant {
     // Casts saturate; not-a-number becomes the start.
     Instant((seconds * 1e9).ceil() as u64)

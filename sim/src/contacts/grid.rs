@@ -1,8 +1,7 @@
 //! Grid over the plane, so that a node is compared only with those near it.
 //!
 //! Cells are at least as wide as the range: two nodes in range are in the same or in adjacent cells. Cells at the
-//! border of the grid extend without end, so that no position is outside; adjacency of positions in range holds there,
-//! too.
+//! border extend without end, so that no position is outside; nodes in range are in adjacent cells there, too.
 
 use crate::mobility::{Leg, Point};
 
@@ -18,7 +17,7 @@ impl Cell {
     pub fn around(self) -> [Cell; 9] {
         std::array::from_fn(|n| Cell(self.0 + n as i32 % 3 - 1, self.1 + n as i32 / 3 - 1))
     }
-    /// Cells around this one that are not around another.
+    /// Cells around this one that are not around `other`; [`Cell::NONE`] in place of the rest.
     pub fn news_from(self, other: Cell) -> [Cell; 9] {
         let is_old = |cell: &Cell| (cell.0 - other.0).abs() <= 1 && (cell.1 - other.1).abs() <= 1;
         self.around().map(|cell| if is_old(&cell) { Cell::NONE } else { cell })
@@ -101,7 +100,7 @@ impl Grid {
     fn members(&self, cell: Cell) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.first(cell), |member| self.after(*member))
     }
-    /// The newest member of a cell; none outside the grid.
+    /// The newest member of a cell; `None` if the cell is empty or outside the grid.
     pub fn first(&self, cell: Cell) -> Option<u32> {
         Some(self.heads[self.place(cell)?]).filter(|member| *member != NOBODY)
     }

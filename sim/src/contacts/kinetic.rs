@@ -19,7 +19,7 @@ const MOTION: u8 = 0;
 const DOWN: u8 = 1;
 const UP: u8 = 2;
 
-/// Node as others read it; aligned to one cache line.
+/// Data of a node that others' computations read; aligned to one cache line.
 #[repr(align(64))]
 struct Member {
     leg: Leg,
@@ -74,7 +74,8 @@ impl Kinetic {
         kinetic
     }
 
-    /// Position of a node at a time in seconds between the last edge taken and the next.
+    /// Position of a node at a time in seconds between the last edge taken and the next; `None` for a node without this
+    /// radio.
     pub fn position(&self, node: u32, time_s: f64) -> Option<Point> {
         let place = self.members.binary_search_by_key(&node, |member| member.node).ok()?;
         Some(self.members[place].leg.at(time_s))

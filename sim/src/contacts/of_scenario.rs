@@ -1,4 +1,5 @@
-//! Contacts of a scenario: one source per radio, from its range and the movement of its nodes, or from a recording.
+//! Contacts of a scenario: one source per radio, from its range and the movement of its nodes, from lines of sight, or
+//! from a recording.
 
 use super::edge::Contacts;
 use super::kinetic::Kinetic;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 const CITY: u64 = 18;
 
 /// Contacts of all radios of a scenario in time order, computed on demand. They depend on the scenario and its seed
-/// alone; `ephemeris` holds its satellites.
+/// alone; `ephemeris` holds its passes; without it, radios by line of sight have no contacts.
 pub fn of_scenario(scenario: &Scenario, ephemeris: Option<&Ephemeris>) -> Merge {
     let motions = Motions::new(scenario);
     let source = |(place, radio): (usize, &motion::Radio)| -> Box<dyn Contacts> {
@@ -115,7 +116,7 @@ fn wander_of(wander: &motion::Wander) -> Wander {
 /// and the radio, until the end of the run.
 ///
 /// # Errors
-/// Fails on an invalid orbit.
+/// As [`Ephemeris::of`].
 pub fn as_lines(scenario: &Scenario) -> Result<impl Iterator<Item = String> + '_, ConfigError> {
     let ephemeris = Ephemeris::of(scenario)?;
     let mut contacts = of_scenario(scenario, ephemeris.as_deref());

@@ -31,7 +31,7 @@ const ON_EDGE: &str = "two nodes stay at the very edge of what a range, a mask o
 /// Rate in the plan for a radio without a limit, as for an unlimited link.
 const UNLIMITED: DataRate = DataRate(10_000_000_000);
 
-/// Interval in which two nodes see each other.
+/// Interval in which two nodes see each other and, if the radio's beams are limited, have one for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pass {
     /// Index of the radio in the scenario.
@@ -49,7 +49,7 @@ pub struct Ephemeris {
     sky: Sky,
     /// Trajectories by node index.
     places: Vec<Option<Trajectory>>,
-    /// All passes, sorted by radio and pair.
+    /// All passes, grouped by radio, then by pair.
     passes: Vec<Pass>,
 }
 
@@ -57,7 +57,7 @@ impl Ephemeris {
     /// Computes the passes of a scenario; `None` if no radio needs a line of sight.
     ///
     /// # Errors
-    /// Fails on an invalid orbit or too many passes.
+    /// Fails on an invalid orbit, or too many pairs, passes or evaluations.
     pub fn of(scenario: &Scenario) -> Result<Option<Arc<Ephemeris>>, ConfigError> {
         if !scenario.radios.iter().any(|radio| matches!(radio.reach, Reach::Sight(_))) {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Ephemeris {
         Ok(Some(Arc::new(ephemeris)))
     }
 
-    /// All passes, sorted by radio and pair; those of a pair in time order.
+    /// All passes, grouped by radio, then by pair; those of a pair in time order.
     pub fn passes(&self) -> &[Pass] {
         &self.passes
     }
@@ -113,7 +113,8 @@ impl Ephemeris {
         Duration::from_nanos((seconds * 1e9).ceil() as u64)
     }
 
-    /// Contacts for the contact plan: each pass in both directions, with the light time at its start.
+    /// Contacts for the contact plan: each pass in both directions, with the radio's delay, or if it has none, the
+    /// light time at the start.
     pub fn plan<'a>(&'a self, scenario: &'a Scenario) -> impl Iterator<Item = Contact> + 'a {
         let number = |node: u32| scenario.nodes.get(node as usize).map_or(NodeId::NULL, |node| node.number);
         self.passes.iter().flat_map(move |pass| {

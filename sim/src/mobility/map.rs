@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Roads {
     points: Vec<Point>,
-    /// Neighbours of each point with their distances, in ascending order.
+    /// Neighbours of each point with their distances, in the order of their indices.
     ways: Vec<Vec<(u32, f64)>>,
 }
 
@@ -43,8 +43,8 @@ impl Roads {
         self.points.is_empty()
     }
 
-    /// Points of the shortest way, the goal first and without the start; empty if no way exists. Among ways of equal
-    /// length the point reached first decides, then the lower index.
+    /// Points of the shortest way, the goal first and without the start; empty if no way exists. Ties go to the way
+    /// whose last point but one is nearer to the start, then to the point with the lower index.
     pub fn way(&self, from: u32, to: u32) -> Vec<u32> {
         const NOBODY: u32 = u32::MAX;
         let mut least = vec![f64::INFINITY; self.points.len()];

@@ -78,7 +78,7 @@ impl Leg {
 pub trait Mobility: Send {
     /// First leg, which starts at time zero.
     fn first_leg(&mut self) -> Leg;
-    /// Next leg, which starts when and where this one ends.
+    /// Next leg, which starts when and where `last` ends.
     fn next_leg(&mut self, last: &Leg) -> Leg;
     /// Approximate bounds of the node's coordinates, which size the grid and affect nothing else.
     fn bounds(&self) -> [Point; 2];

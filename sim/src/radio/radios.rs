@@ -51,7 +51,7 @@ pub(crate) struct Kind {
     pub metadata_free: bool,
     pub params: LinkParams,
     pub seed: u64,
-    /// Nodes with this radio in ascending order, and the seat of the first.
+    /// Nodes with this radio in ascending order; their seats (`turns.rs`) are consecutive from `first_seat`.
     pub nodes: Vec<usize>,
     pub first_seat: u32,
     pub outcome: RadioOutcome,
@@ -99,7 +99,7 @@ pub(crate) struct Radios {
     pub asked: Option<End>,
     /// Bundle that the asked end offers.
     pub offered: Option<Offered>,
-    /// Name and node ID of each node.
+    /// Name and node ID of each node; empty without radios.
     pub names: Vec<(String, EndpointId)>,
     /// Reused buffer.
     pub joined: Vec<u32>,

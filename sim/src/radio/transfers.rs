@@ -34,7 +34,7 @@ pub struct Transfer {
     pub id: SendId,
     /// Shared, immutable bundle.
     pub bundle: Arc<BundleMeta>,
-    /// State that changes on this hop; `None` once it is handed over.
+    /// State that changes on this hop; `None` while the receiver is asked, and once it has the bundle.
     pub hop: Option<Box<HopState>>,
     /// Length including headers.
     pub wire_bytes: u64,

@@ -37,7 +37,7 @@ struct TurnSide {
     waits: bool,
     /// Whether the end is queued for a turn.
     called: bool,
-    /// Whether the end sends, if ends do not exclude each other.
+    /// Whether the end sends; read only if turns are per link.
     busy: bool,
     /// Number of the end's last turn.
     last: u64,

@@ -1,8 +1,8 @@
 //! Links of radio contacts: nodes get a link when a contact starts and lose it when it ends. Bundles in transfer then
 //! fail, and their senders are notified.
 //!
-//! Bundles are sent in turns (`radio/turns.rs`). If the layer has a message for it, the receiver accepts or refuses a
-//! bundle before its first byte.
+//! Bundles are sent in turns (`radio/turns.rs`). If the convergence layer supports early refusal, the receiver accepts
+//! or refuses a bundle before its first byte.
 
 use super::World;
 use crate::contacts::ContactEdge;

@@ -178,7 +178,7 @@ impl<O: Observer> World<O> {
             self.break_off(number);
         }
     }
-    /// Aborts a transfer; both ends are notified.
+    /// Aborts a transfer; the sender is notified, and a receiver that accepted it in advance.
     pub(super) fn break_off(&mut self, number: u64) {
         let Some(transfer) = self.let_go(number, DropReason::WindowEnd) else { return };
         let Transfer { end, id, .. } = transfer;

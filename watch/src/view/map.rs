@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Block;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
-/// Number of nodes from which nodes are drawn as dots, as signs would overlap.
+/// Number of nodes above which nodes are drawn as dots, as signs would overlap.
 const CROWD: usize = 400;
 
 pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 pub struct Finding {
     /// Index of the contact.
     pub contact: usize,
-    /// Whether the contact can never be used (otherwise it is merely odd).
+    /// Whether the contact is unusable or overlaps another (otherwise it is merely odd).
     pub error: bool,
     /// Description of the problem.
     pub message: String,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use farlink_base::NodeId;
 use farlink_book::Reporters;
 
-/// Maximum number of bundles known; those not reported for longest are forgotten first.
+/// Maximum number of bundles known; `forget_one` makes space.
 const BUNDLES_MAX: usize = 4096;
 /// Highest plausible rate, 1/s: no two nodes meet more than once a second.
 const RATE_MAX: f64 = 1.0;
@@ -93,7 +93,7 @@ impl Replicas {
         let copies = self.known.get(&id).map_or(&[][..], |known| &known.copies);
         copies.iter().filter(|copy| !but.contains(&copy.holder)).map(|copy| copy.rate).sum()
     }
-    /// Copies changed after `since`, the latest first.
+    /// Copies of the bundles whose copies changed after `since`, the latest first.
     pub fn since(&self, since: u64) -> impl Iterator<Item = (u128, &KnownCopy)> {
         let changed = self.order.iter().rev().take_while(move |(changed, _)| *changed > since);
         changed

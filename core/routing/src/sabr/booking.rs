@@ -27,7 +27,7 @@ impl Booked {
     pub fn new(seed: u64) -> Self {
         Booked { bytes: map(seed) }
     }
-    /// Bytes of a contact taken from the view of this priority.
+    /// Bytes of a contact that are taken for bundles of this priority.
     pub fn bytes(&self, contact: u32, priority: Priority) -> u64 {
         if self.bytes.is_empty() {
             return 0;
@@ -48,7 +48,7 @@ impl Booked {
             *level = level.saturating_add(volume);
         }
     }
-    /// Returns `volume` bytes of one contact.
+    /// Frees `volume` booked bytes of one contact.
     pub fn release(&mut self, contact: u32, volume: u64, priority: Priority) {
         let Some(levels) = self.bytes.get_mut(&contact) else { return };
         for level in &mut levels[..=usize::from(priority.number())] {

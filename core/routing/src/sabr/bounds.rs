@@ -22,7 +22,8 @@ use farlink_base::{DataRate, NodeId};
 const NODES_MIN: usize = 500;
 /// Time for which a window serves, ns: longer windows give looser bounds, shorter ones are computed more often.
 const SERVES: u64 = 120_000_000_000;
-/// Length beyond that, ns: a route that begins at the end still arrives within the window.
+/// Length of a window beyond [`SERVES`], ns: a route that begins at the end of that time still arrives within the
+/// window.
 const BEYOND: u64 = 10_000_000_000;
 /// Maximum bytes of bounds kept; beyond that they are dropped and computed again on demand.
 const KEPT_MAX: usize = 256 << 20;

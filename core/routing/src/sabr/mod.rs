@@ -253,8 +253,8 @@ impl Sabr {
         }
     }
 
-    /// Handles the failure of a planned link during a contact: its bundles are rerouted and may take a sibling link.
-    /// At the end of a contact nothing needs to be done.
+    /// Handles the failure of a planned link during a contact: its bundles are rerouted and may take another link. At
+    /// the end of a contact nothing needs to be done.
     fn link_down(&mut self, now: Instant, link: LinkId, out: &mut Actions) {
         if self.outside.remove(&link).is_some() {
             return; // the agent reroutes the bundles queued for it

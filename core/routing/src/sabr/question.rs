@@ -95,7 +95,7 @@ pub struct OutsideLink {
     pub peer: NodeId,
     /// Rate of the link, if known.
     pub rate: Option<DataRate>,
-    /// Time until which it stays up, if known.
+    /// Time until which it stays up; [`PlanTime::MAX`] without a known end.
     pub until: PlanTime,
 }
 

@@ -1,6 +1,6 @@
-//! Reads ropes back from disk in bounded reads, with every chunk checked. The files of all records that a load refers
-//! to are pinned from the request on, wherever the live records move meanwhile. Short records requested one after the
-//! other are read together if they lie close together.
+//! Reads ropes (payloads as lists of chunks) back from disk in bounded reads, with every chunk checked. The files of
+//! all records that a load refers to are pinned from the request on, wherever the live records move meanwhile. Short
+//! records requested one after the other are read together if they lie close together.
 
 use super::record::{CHUNK, Loc, Meta, RECORD_HEADER, RecordHeader, chunks_match};
 use super::{BundleState, LogStore, Op};

@@ -65,7 +65,7 @@ enum BundleState {
 #[derive(Clone, Copy, Debug, Default)]
 struct Copies {
     count: u32,
-    /// The file that holds all of them, if it is one file and known.
+    /// The file that holds all these records, if they are in one known file.
     file: Option<u32>,
 }
 impl Copies {

@@ -40,8 +40,8 @@ pub(super) struct Recovery {
     scan: Option<Scan>,
     /// Index of the salt to try after the current one.
     trying: Option<usize>,
-    /// Salts found, that of the newest file first, each with the lowest bundle number it began at. A salt that began
-    /// later than another never used numbers from before.
+    /// Salts found, that of the newest file first, each with the lowest `last_bundle` of its files' headers: bundles of
+    /// earlier salts have no higher numbers.
     salts: Vec<(u64, u64)>,
     /// File being settled.
     settling: Option<u32>,

@@ -27,7 +27,7 @@ pub(super) struct SpillPart {
 pub(super) struct Spill {
     /// Number at the agent, until a bundle refers to the spill.
     agent: Option<u64>,
-    /// Quota key that its bytes count to until then.
+    /// Quota key that its bytes count to, until a bundle refers to the spill.
     quota: u64,
     /// Bytes appended so far, durable or not.
     len: u64,

@@ -132,6 +132,8 @@ pub fn receiver(
                 None => size.bytes(),
             };
             words.option("--file-size", &format!("{bytes} B"));
+            // A restarted node does not deliver again what the receiver had before the kill.
+            words.0.push("--resume".into());
         }
         TrafficKind::Bundles { count, .. } => words.option("--count", &count.to_string()),
     }

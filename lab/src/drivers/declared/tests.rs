@@ -171,6 +171,8 @@ fn files_are_rendered_or_copied() {
     for (from, to, said) in [
         ("template = \"node.rc.j2\"", "template = \"absent\"", "no file `absent`"),
         ("etc/node.rc", "../node.rc", "not a path in the node's folder"),
+        ("etc/node.rc", "node.ready", "`node.ready` is written twice"),
+        ("path = \"id\"", "path = \"tool\"", "`tool` is written twice"),
         ("copy = \"tool\"", "copy = \"tool\"\ntext = \"x\"", "needs one of"),
     ] {
         let text = [DTN7, &more.replace(from, to)].concat();

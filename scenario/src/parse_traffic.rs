@@ -302,6 +302,20 @@ mod tests {
             let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             assert!(text.contains("service 1500") && text.contains("too"), "{text}");
         }
-        assert!(Scenario::parse(&format!("{nodes}{to_one}{}", traffic("n1", "walker3"))).is_ok());
+        // Other nodes, neighbouring groups and other services share nothing.
+        let beside = "[[group]]\nname = \"driver\"\ncount = 2\nfirst_id = 20\n";
+        let to_beside = traffic("n1", "driver");
+        let elsewhere = |text: &str| text.replace("1500", "1501");
+        for (first, second) in [
+            (&to_one, &traffic("n1", "walker3")),
+            (&to_all, &to_beside),
+            (&to_beside, &to_all),
+            (&to_one, &elsewhere(&to_all)),
+            (&to_all, &elsewhere(&to_one)),
+            (&to_all, &elsewhere(&again)),
+        ] {
+            let errors = Scenario::parse(&format!("{nodes}{beside}{first}{second}")).err();
+            assert!(errors.is_none(), "{first}{second}{errors:?}");
+        }
     }
 }

@@ -67,7 +67,8 @@ pub struct Budget {
 fn whole(config: &NodeConfig) -> u64 {
     config.stack.node.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes)
 }
-/// Bytes for bundles with incomplete heads, shared by all shards; no shard's own bound of arriving bytes includes them.
+/// Bytes for bundles with incomplete heads on a node of several shards: one pool for all shards, in addition to each
+/// shard's bound of arriving bytes.
 pub(crate) fn heads(config: &NodeConfig) -> u64 {
     whole(config) / HEADS_PART
 }

@@ -92,7 +92,6 @@ impl Scenario {
     fn add_json(&mut self, name: &str, json: &str) -> PyResult<()> {
         let mut table = self.table()?;
         let value = value_of(json)?;
-        // If the scenario lacks the list, it begins with this table.
         match table.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
             Value::Array(items) => items.push(value),
             _ => return Err(mistake(format!("`{name}` is no list of tables\nhint: `set` sets a key"))),

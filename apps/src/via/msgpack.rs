@@ -176,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn all_codes_have_their_lengths() {
-        // One item of each code of the specification, with a marker behind.
+    fn items_have_their_lengths() {
+        // Items of every family of the specification, not of each width, with a marker behind.
         let items: &[&[u8]] = &[
             &[0x7f],
             &[0xe0],

@@ -49,9 +49,7 @@ impl<T: Empty> Deref for Lazy<T> {
 impl<T: Empty> DerefMut for Lazy<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // Copied first, because the closure must not borrow `self`.
-        let from = self.from;
-        self.made.get_or_insert_with(|| Box::new(T::make(from)))
+        self.made.get_or_insert_with(|| Box::new(T::make(self.from)))
     }
 }
 impl<T: Empty + fmt::Debug> fmt::Debug for Lazy<T> {

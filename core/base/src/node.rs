@@ -252,7 +252,8 @@ settings! {
         "Longer bundles go to a durable store while they arrive; \"0 B\": none.";
 }
 
-/// Shares of the store, which are fields of [`Limits`]; unless given, [`NodeSettings::settle`] computes them.
+/// Settings of the shares of the store. Their fields are in [`Limits`]; [`NodeSettings::settle`] computes those that
+/// are not given.
 const SHARES: &[NodeParam] = &[
     NodeParam::new(
         "store.strangers",

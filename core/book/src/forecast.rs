@@ -56,7 +56,8 @@ pub fn forecast(occupied: u64, capacity: u64, flows: &[StoreFlow], from: Instant
     if until < from {
         return forecast;
     }
-    // Each flow changes the rate of change at its start and at its end, as far as these lie in the interval.
+    // Each flow changes the rate of change at its start and at its end; what lies outside the interval moves to its
+    // bounds.
     let mut changes = Vec::with_capacity(2 * flows.len());
     for flow in flows.iter().filter(|flow| flow.start < flow.end && flow.end > from && flow.start < until) {
         let rate = if flow.comes { i128::from(flow.rate.0) } else { -i128::from(flow.rate.0) };

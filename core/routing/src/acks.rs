@@ -127,7 +127,7 @@ impl Acks {
                 each(id);
             }
             let held = node.book.find(id);
-            // Only the destination itself, authenticated, is beyond doubt.
+            // Only the destination itself, at its configured address or proven, is beyond doubt.
             let vouched = |held: &&Held| peer.identity_as(held.destination()) >= Some(Identity::Address);
             let sure = held.filter(vouched).is_some();
             if new && self.hearsay > 1 || sure {

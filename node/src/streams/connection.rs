@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 /// First interval between polls of the bytes that the peer's host acknowledged; `CONFIRM_MAX` is the longest.
 const CONFIRM_MIN: Duration = Duration::from_millis(1);
 const CONFIRM_MAX: Duration = Duration::from_millis(64);
-/// Least room for a layer on one stream.
+/// Least room, in bytes, that is reported to a layer for one stream, unless the bound of the stream's queue is lower.
 pub(super) const ROOM_MIN: u64 = 64 << 10;
 /// Most pieces of one `writev`.
 const PIECES: usize = 256;

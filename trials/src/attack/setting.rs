@@ -1,4 +1,4 @@
-//! Configuration particular to a case's nodes.
+//! The part of the nodes' configuration that differs between cases.
 
 use super::stage::LIAR;
 use std::path::Path;

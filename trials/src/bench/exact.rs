@@ -94,7 +94,7 @@ fn mean(values: &[f64]) -> f64 {
 
 fn told_apart(one: &[f64], other: &[f64]) -> f64 {
     // Fisher's exact permutation test, two-sided: the share of all splits into two lists of these lengths whose means
-    // are at least as far apart. 2^12 splits, for up to 12 values together.
+    // are at least as far apart. They are picked from all subsets, 2^12 for 12 values together.
     let all: Vec<f64> = one.iter().chain(other).copied().collect();
     let apart = |split: u32| {
         let of = |side: bool| {

@@ -91,7 +91,7 @@ struct PendingSignals {
 /// Work that has become due.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Due {
-    /// No signal came about the bundle of this number: send it again.
+    /// No other node took custody of the bundle with this number in time: send it again.
     Repeat(u64),
     /// Send a gathered answer.
     Send(CustodySignalGroup, Ranges),

@@ -193,8 +193,8 @@ impl Fragments {
         let first = taken.take_while(|(number, (content, _))| content.3 == *number).count();
         (id, at.total, strange, first as u32)
     }
-    /// Waiting content that a fragment belongs to: the fields of the original agree, and so do overlapping bytes as far
-    /// as they are in memory. `None` if there is no such content.
+    /// Key of the waiting fragments that this fragment may join: the fields of the original agree with its own, and so
+    /// do overlapping bytes as far as they are in memory. `None` if there are none.
     fn content_of(&self, book: &Book, held: &Held, at: FragmentInfo) -> Option<Original> {
         let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
         let agrees = |joining: &Joining| {

@@ -16,7 +16,8 @@ const VOUCHED_MAX: usize = 1 << 14;
 const STRANGE_MAX: usize = 1 << 13;
 /// Initial number of slots, doubled whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
-/// Number of slots in a group; an entry may be in any slot of its group.
+/// Time without a return after which a bundle counts as not looping: twice the 256 s of a loop of four nodes, each of
+/// which delays the bundle by the longest 64 s.
 const WAYS: usize = 4;
 /// Time without a return after which a bundle counts as not looping: twice the longest delay of four nodes.
 const REMEMBERED: Duration = Duration::from_secs(512);

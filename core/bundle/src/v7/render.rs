@@ -140,7 +140,8 @@ pub fn render_loaded(
     Encoded { head, payload, tail: out.split().freeze() }
 }
 
-/// Fragment, or whole bundle with a new CRC, under encoding; its payload is not in memory and passes once.
+/// Unfinished encoding of a fragment, or of a whole bundle with a new CRC, whose payload is not in memory: its bytes
+/// are passed once, part by part, for the CRC.
 #[derive(Debug)]
 pub struct PendingFragment {
     head: Bytes,
@@ -150,7 +151,8 @@ pub struct PendingFragment {
     value: u32,
 }
 
-/// Starts the fragment, or whole bundle, that [`render`] would write for the range `cut`, without its payload bytes.
+/// Begins the encoding that [`render`] would make for the range `cut`, a fragment or the whole bundle, when the payload
+/// is not in memory: writes the head now; the payload's bytes are passed later, for the CRC.
 pub fn piece(meta: &BundleMeta, hop: &HopState, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> PendingFragment {
     let cut = range(meta, Some(cut));
     let shape = shape(meta, hop, cut.as_ref());

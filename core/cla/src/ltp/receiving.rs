@@ -606,7 +606,7 @@ impl Ltp {
     }
 }
 
-/// Longest report of a session with these cookies, bytes.
+/// Longest report segment, in bytes without the session's cookies, that fits into a datagram beside them; at least 64.
 fn report_bytes(span: &LtpSpan, cookies: Option<&Cookies>) -> u32 {
     let cookies = cookies.map_or(0, |cookies| cookies.bytes() as u32);
     // At least one claim must fit.

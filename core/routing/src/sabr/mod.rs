@@ -142,7 +142,8 @@ impl Sabr {
         (self.ledger.booked.len(), self.ledger.len())
     }
 
-    /// Contacts of a bundle's booked route, in order, without links outside the plan; `None` without a booking.
+    /// Contacts of a bundle's booked route, in order; of several routes (critical bundle), the one that arrives first.
+    /// Hops over links outside the plan have no contact and are left out. `None` without a booking.
     pub fn planned(&self, bundle: Handle) -> Option<&[u32]> {
         self.ledger.arrival(bundle).map(|(_, contacts)| contacts)
     }

@@ -685,7 +685,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 op => {
                     let side = |side: &Expr| on_one_line(&self.text[side.span().byte_range()]);
                     let (left, right) = (side(&it.left), side(&it.right));
-                    // A text with a comment cannot be repeated on one line.
+                    // `on_one_line` would also cut a string that contains `//`.
                     let whole = !self.text[expr.span().byte_range()].contains("//");
                     if let Some(turned) = turned(op).filter(|_| whole)
                         && let Some(number) = self.site(Kind::Comparison, expr.span())

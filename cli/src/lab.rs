@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  farlink lab drivers\n  farlink lab show dtn7-rs scenario.toml\n  \
     farlink lab check dtn7-rs --layer tcpclv4\n  farlink lab check dtn7-rs --with ion --out runs/pair\n\n\
-    A driver is a folder with a driver.toml. Folders are searched beside the scenario (drivers/NAME), in the\n\
-    folders of FARLINK_DRIVERS, and among those of this program; programs in FARLINK_PEERS/NAME and on the PATH.")]
+    A driver is a folder with a driver.toml. Folders are searched beside the scenario (drivers/NAME),\n\
+    in the folders of FARLINK_DRIVERS, and among those of this program; programs in\n\
+    FARLINK_PEERS/NAME and on the PATH.")]
 pub struct Args {
     #[command(subcommand)]
     what: What,

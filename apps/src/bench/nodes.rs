@@ -79,7 +79,8 @@ impl Ports {
     /// # Errors
     /// If no port is free.
     pub fn free() -> anyhow::Result<Ports> {
-        Ok(Ports { generator: free_port()?, sink: free_port()?, middle: free_port()? })
+        let [generator, sink, middle] = free_ports()?;
+        Ok(Ports { generator, sink, middle })
     }
     fn of(&self, node: u32) -> u16 {
         match node {
@@ -343,14 +344,25 @@ fn last_words(text: &str) -> Option<&str> {
     error.map(|at| &text[at..]).or(text.lines().last())
 }
 
-/// Finds a port that is currently free for both TCP and UDP.
-pub(super) fn free_port() -> anyhow::Result<u16> {
+/// Finds different ports that are currently free for both TCP and UDP.
+pub(super) fn free_ports<const COUNT: usize>() -> anyhow::Result<[u16; COUNT]> {
+    let (mut ports, mut held) = ([0; COUNT], Vec::new());
+    for port in &mut ports {
+        let (free, sockets) = free_port()?;
+        *port = free;
+        // The kernel may give a port again once it is free.
+        held.push(sockets);
+    }
+    Ok(ports)
+}
+
+fn free_port() -> anyhow::Result<(u16, (TcpListener, UdpSocket))> {
     for _ in 0..100 {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let port = tcp.local_addr()?.port();
-        // Another program could take the port once the sockets close here, which is unlikely in so short a time.
-        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
+        // Another program could take the port once the sockets close, which is unlikely in so short a time.
+        if let Ok(udp) = UdpSocket::bind(("127.0.0.1", port)) {
+            return Ok((port, (tcp, udp)));
         }
     }
     bail!("no free port on loopback")
@@ -358,7 +370,15 @@ pub(super) fn free_port() -> anyhow::Result<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::last_words;
+    use super::{free_ports, last_words};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn free_ports_differ() {
+        for _ in 0..50 {
+            assert_eq!(free_ports::<40>().unwrap().into_iter().collect::<BTreeSet<u16>>().len(), 40);
+        }
+    }
 
     #[test]
     fn log_excerpt_keeps_error_with_hint() {

@@ -2,7 +2,7 @@
 //! measured with one shard and with several. The baseline is as many copies from socket to socket at once.
 
 use super::baseline;
-use super::nodes::{BenchOptions, DRAIN, NodeProcess, SERVICE, free_port};
+use super::nodes::{BenchOptions, DRAIN, NodeProcess, SERVICE, free_ports};
 use crate::http;
 use anyhow::Context;
 use farlink_base::layer::Medium;
@@ -79,7 +79,8 @@ fn copies(count: u32, time: Duration) -> anyhow::Result<f64> {
 
 fn run(options: &BenchOptions, Shards { shards, cross }: Shards, count: u32) -> anyhow::Result<Value> {
     let pair = |n: u32| -> anyhow::Result<ShardPair> {
-        Ok(ShardPair { generator: (10 + 2 * n, free_port()?), sink: (11 + 2 * n, free_port()?), between: free_port()? })
+        let [generator, sink, between] = free_ports()?;
+        Ok(ShardPair { generator: (10 + 2 * n, generator), sink: (11 + 2 * n, sink), between })
     };
     let pairs = (0..count).map(pair).collect::<anyhow::Result<Vec<ShardPair>>>()?;
     let mut sinks = Vec::new();

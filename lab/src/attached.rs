@@ -47,7 +47,7 @@ pub fn label(scenario: &Scenario, traffic: usize) -> String {
 }
 
 /// Program that sends a traffic flow from a node with this interface. `echo` is the service at which the destination
-/// answers pings.
+/// itself answers pings; without it, an application there does.
 ///
 /// # Errors
 /// Traffic that these applications cannot make.
@@ -65,11 +65,7 @@ pub fn sender(
     words.attach(attachment);
     words.option("--source", &endpoint(&scenario.nodes[node.index].ids[0], SENDER_SERVICE + traffic as u32));
     if let TrafficKind::Ping { count, interval, size } = &entry.kind {
-        let echo = echo.with_context(|| {
-            let name = &to.implementation.name;
-            format!("node `{}` answers no pings\nhint: the driver of {name} names no `echo` service", to.name)
-        })?;
-        words.option("--to", &endpoint(&to.ids[0], echo));
+        words.option("--to", &endpoint(&to.ids[0], echo.unwrap_or(entry.service)));
         words.option("--count", &count.to_string());
         words.option("--interval", &exact_duration(*interval));
         words.option("--size", &format!("{} B", size.bytes()));
@@ -106,7 +102,7 @@ pub fn sender(
     Ok(words.program())
 }
 
-/// Program that receives a traffic flow at a node with this interface; `None` for pings, which the node answers.
+/// Program that receives a traffic flow at a node with this interface; `None` for pings that the node itself answers.
 pub fn receiver(
     node: &NodeContext<'_>,
     traffic: usize,
@@ -114,11 +110,18 @@ pub fn receiver(
     attachment: &Attachment,
 ) -> Option<Program> {
     let entry = &node.scenario.traffic[traffic];
+    let service = endpoint(&node.scenario.nodes[node.index].ids[0], entry.service);
     let mut words = Words::new(node, "receive");
     words.attach(attachment);
-    words.option("--service", &endpoint(&node.scenario.nodes[node.index].ids[0], entry.service));
+    words.option("--service", &service);
     match &entry.kind {
-        TrafficKind::Ping { .. } => return None,
+        TrafficKind::Ping { .. } if attachment.echo.is_some() => return None,
+        TrafficKind::Ping { .. } => {
+            let mut words = Words::new(node, "echo");
+            words.attach(attachment);
+            words.option("--service", &service);
+            return Some(words.program());
+        }
         TrafficKind::File { path, size, .. } => {
             // A generated file is called after its flow; its name is that of the sender's.
             let name = match path {
@@ -142,7 +145,10 @@ struct Words(Vec<String>);
 
 impl Words {
     fn new(node: &NodeContext<'_>, verb: &str) -> Words {
-        Words([&node.program.display().to_string(), "app", verb, "--json"].map(String::from).to_vec())
+        let mut words = Words([&node.program.display().to_string(), "app", verb].map(String::from).to_vec());
+        // An echo prints nothing.
+        words.0.extend((verb != "echo").then(|| "--json".to_string()));
+        words
     }
     fn attach(&mut self, attachment: &Attachment) {
         self.option("--via", &attachment.via);
@@ -402,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_are_samples_and_need_an_echo_service() {
+    fn pings_are_samples_and_find_an_echo_service() {
         let dir = tempfile::tempdir().unwrap();
         with_node(1, dir.path(), |node| {
             let line = "{\"event\":\"round_trip\",\"number\":0,\"at_ns\":50,\"rtt_s\":0.25}\n";
@@ -410,13 +416,19 @@ mod tests {
             let samples = round_trips(node).unwrap();
             assert_eq!((samples.len(), samples[0].value), (1, 0.25));
             let attachment = Attachment { via: "frames".into(), at: "x".into(), echo: None };
-            let why = sender(node, 1, None, &attachment, None).unwrap_err().to_string();
-            assert!(why.contains("node `a` answers no pings"), "{why}");
+            let ping = sender(node, 1, None, &attachment, None).unwrap().command.join(" ");
+            assert!(ping.contains("--to ipn:1.128 "), "{ping}");
             let ping = sender(node, 1, None, &attachment, Some(7)).unwrap().command.join(" ");
             assert!(
                 ping.contains("app ping --json --via frames --at x") && ping.contains("--to ipn:1.7 --count 2"),
                 "{ping}"
             );
+        });
+        with_node(0, dir.path(), |node| {
+            let attachment = Attachment { via: "frames".into(), at: "x".into(), echo: None };
+            let echo = receiver(node, 1, None, &attachment).unwrap().command.join(" ");
+            assert_eq!(echo, "/bin/farlink app echo --via frames --at x --service ipn:1.128");
+            assert!(receiver(node, 1, None, &Attachment { echo: Some(7), ..attachment }).is_none());
         });
     }
 }

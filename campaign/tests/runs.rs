@@ -104,7 +104,8 @@ fn retries_bound_repetitions_of_disturbed_cells() {
     let full = Campaign::load(source.path()).unwrap();
     for (number, campaign) in [full.clone().smaller(), full].into_iter().enumerate() {
         let plan = CampaignPlan::new(campaign).unwrap();
-        let out = CampaignFolder::create(&source.path().join(format!("out-{number}")), &plan, &[], false, "test").unwrap();
+        let out =
+            CampaignFolder::create(&source.path().join(format!("out-{number}")), &plan, &[], false, "test").unwrap();
         let runner = Pretend { disturb: Some(("2-s_large_s11", 9)), ..Pretend::default() };
         run(&plan, &out, 2, &runner).unwrap();
         let records = out.records(&plan).unwrap();

@@ -32,7 +32,7 @@ pub(crate) struct MeanRetention {
 
 impl MeanRetention {
     /// Time to the last byte out, less the zero-work relay.
-    pub fn to_last(&self) -> Option<f64> {
+    pub fn until_last(&self) -> Option<f64> {
         Some(self.net + self.leaving?)
     }
 
@@ -247,7 +247,7 @@ pub(crate) mod tests {
         let found = with(&manifest, Some(1), None, |ran| Ran { samples: &samples, ..*ran }.retention()).unwrap();
         assert!((found.net - 0.65).abs() < 1e-9, "{found:?}");
         assert_eq!(found.leaving, Some(0.5));
-        assert!((found.to_last().unwrap() - 1.15).abs() < 1e-9, "{found:?}");
+        assert!((found.until_last().unwrap() - 1.15).abs() < 1e-9, "{found:?}");
         assert_eq!(found.other(), None, "no probe gave parts");
     }
 

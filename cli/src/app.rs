@@ -160,6 +160,9 @@ struct ReceiveArgs {
     /// Length of the file that is sent.
     #[arg(long, allow_hyphen_values = true)]
     file_size: Option<DataVolume>,
+    /// Go on with the pieces of an earlier call with this option, noted in the file --out with `.pieces` appended.
+    #[arg(long, requires = "out")]
+    resume: bool,
     /// Stop if nothing arrives for this time.
     #[arg(long, allow_hyphen_values = true, value_parser = parse_duration)]
     timeout: Option<Duration>,
@@ -325,9 +328,7 @@ impl SendArgs {
             }
             let bundle = self.bundle_size.unwrap_or(DataVolume(1_000_000)).0;
             match bundle {
-                0..=32 => {
-                    return Err(input("--bundle-size: at least 33 B", "32 B of each payload are not of the file"));
-                }
+                0..=32 => return Err(input("--bundle-size: at least 33 B", "32 B of it are not of the file")),
                 33..=PAYLOAD_MAX => {}
                 _ => return Err(too_long("--bundle-size")),
             }
@@ -345,10 +346,8 @@ impl SendArgs {
             if let Some(count) = self.count {
                 let lines = sizes.len();
                 if count > lines as u64 {
-                    return Err(input(
-                        &format!("{}: {lines} sizes for {count} bundles", path.display()),
-                        "lower --count",
-                    ));
+                    let problem = format!("{}: {lines} sizes for {count} bundles", path.display());
+                    return Err(input(&problem, "lower --count"));
                 }
                 sizes.truncate(usize::try_from(count).unwrap_or(lines));
             }
@@ -378,8 +377,8 @@ fn run_receive(args: ReceiveArgs) -> Result<(), CliError> {
     }
     let file = match (&args.out, args.file_size) {
         (Some(path), Some(length)) => {
-            let file = PiecedFile::create(path, length.0).map_err(|why| crate::cannot_write(path, &why, "--out"))?;
-            Some(file)
+            let open = if args.resume { PiecedFile::resume } else { PiecedFile::create };
+            Some(open(path, length.0).map_err(|why| crate::cannot_write(path, &why, "--out"))?)
         }
         (None, None) => None,
         _ => return Err(input("--out and --file-size go together", "the length tells when the file is complete")),

@@ -2,10 +2,10 @@
 //! has. What they print says which bundles were created and delivered, since nodes of other implementations do not.
 
 use crate::driver::{BundleTally, NodeContext, Program};
-use anyhow::{Context, Result};
-use farlink_base::{Rng, exact_duration};
+use anyhow::{Context, Result, bail};
+use farlink_base::{Priority, Rng, exact_duration};
 use farlink_report::{EventRow, SampleRow};
-use farlink_scenario::{Pace, SENDER_SERVICE, Scenario, TrafficKind};
+use farlink_scenario::{Pace, SENDER_SERVICE, Scenario, Traffic, TrafficKind};
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs::File;
@@ -61,6 +61,7 @@ pub fn sender(
     let scenario = node.scenario;
     let entry = &scenario.traffic[traffic];
     let to = &scenario.nodes[entry.to];
+    check_traffic(entry)?;
     let mut words = Words::new(node, if matches!(entry.kind, TrafficKind::Ping { .. }) { "ping" } else { "send" });
     words.attach(attachment);
     words.option("--source", &endpoint(&scenario.nodes[node.index].ids[0], SENDER_SERVICE + traffic as u32));
@@ -102,6 +103,14 @@ pub fn sender(
     Ok(words.program())
 }
 
+/// Refuses what not every interface can ask of a node.
+fn check_traffic(entry: &Traffic) -> Result<()> {
+    let asked =
+        [("status reports", !entry.report_words().is_empty()), ("a priority", entry.priority != Priority::Normal)];
+    let Some((what, _)) = asked.iter().find(|(_, asked)| *asked) else { return Ok(()) };
+    bail!("traffic `{}` asks for {what}, which not every interface can\nhint: take it out", entry.name)
+}
+
 /// Program that receives a traffic flow at a node with this interface; `None` for pings that the node itself answers.
 pub fn receiver(
     node: &NodeContext<'_>,
@@ -134,6 +143,8 @@ pub fn receiver(
                 None => size.bytes(),
             };
             words.option("--file-size", &format!("{bytes} B"));
+            // A restarted node does not deliver again what the receiver had before the kill.
+            words.0.push("--resume".into());
         }
         TrafficKind::Bundles { count, .. } => words.option("--count", &count.to_string()),
     }
@@ -405,6 +416,21 @@ mod tests {
         assert_eq!(identity(&sent[0]), identity(&came[0]));
         assert_eq!((&*sent[0].event, &*came[0].event, came[0].time_ns), ("created", "delivered", 90));
         assert_eq!(sent[0].destination_service, Some(1000));
+    }
+
+    #[test]
+    fn traffic_beyond_interfaces_is_refused() {
+        let attachment = Attachment { via: "frames".into(), at: "x".into(), echo: None };
+        for (key, said) in [("reports = [\"delivery\"]", "status reports"), ("priority = \"expedited\"", "a priority")]
+        {
+            let flow = format!("[[traffic]]\n{key}\nname = \"t\"");
+            let scenario = Scenario::parse(&SCENARIO.replace("[[traffic]]\nname = \"t\"", &flow)).unwrap();
+            let (folder, program) = (Path::new("/run/a"), Path::new("/bin/farlink"));
+            let node =
+                NodeContext { scenario: &scenario, index: 0, folder, epoch: DtnTime(1), program, real_time: true };
+            let why = sender(&node, 0, None, &attachment, None).unwrap_err().to_string();
+            assert!(why.contains(&format!("traffic `t` asks for {said}")) && why.contains("hint: "), "{why}");
+        }
     }
 
     #[test]

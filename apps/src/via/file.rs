@@ -4,8 +4,12 @@ use super::ranges::Ranges;
 use super::stamp::read_piece;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+/// Bytes that note a piece: its first byte, and the one after its last.
+const NOTE: usize = 16;
 
 /// File that grows together.
 pub struct PiecedFile {
@@ -13,6 +17,8 @@ pub struct PiecedFile {
     file: File,
     length: u64,
     have: Ranges,
+    /// List of the pieces, for a later receiver.
+    list: Option<File>,
 }
 
 impl PiecedFile {
@@ -21,7 +27,27 @@ impl PiecedFile {
     /// # Errors
     /// If it cannot be created.
     pub fn create(path: &Path, length: u64) -> std::io::Result<PiecedFile> {
-        Ok(PiecedFile { path: path.into(), file: File::create(path)?, length, have: Ranges::default() })
+        Ok(PiecedFile { path: path.into(), file: File::create(path)?, length, have: Ranges::default(), list: None })
+    }
+    /// Opens the file with the pieces that an earlier receiver noted in `PATH.pieces`, and notes further ones there.
+    ///
+    /// # Errors
+    /// If one of the two can be neither opened nor created.
+    pub fn resume(path: &Path, length: u64) -> std::io::Result<PiecedFile> {
+        let open = |path: &Path| File::options().read(true).write(true).create(true).truncate(false).open(path);
+        let mut list = path.as_os_str().to_os_string();
+        list.push(".pieces");
+        let (mut list, mut have, mut known) = (open(Path::new(&list))?, Ranges::default(), Vec::new());
+        list.read_to_end(&mut known)?;
+        let whole = known.len() / NOTE * NOTE;
+        for note in known[..whole].chunks_exact(NOTE) {
+            let number = |at: usize| note[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+            have.add(number(0)..number(8).min(length));
+        }
+        // The last note may have been cut by a kill.
+        list.set_len(whole as u64)?;
+        list.seek(SeekFrom::End(0))?;
+        Ok(PiecedFile { path: path.into(), file: open(path)?, length, have, list: Some(list) })
     }
     /// Writes the piece in a payload.
     ///
@@ -38,6 +64,10 @@ impl PiecedFile {
         };
         self.file.write_all_at(piece, offset).with_context(|| format!("{} cannot be written", self.path.display()))?;
         self.have.add(offset..end);
+        if let Some(list) = &mut self.list {
+            let note = [offset.to_be_bytes(), end.to_be_bytes()].concat();
+            list.write_all(&note).with_context(|| format!("{}.pieces cannot be written", self.path.display()))?;
+        }
         Ok(())
     }
     /// Whether every byte is there.
@@ -77,6 +107,27 @@ mod tests {
             }
         }
         assert!(file.is_complete() && std::fs::read(&path).unwrap() == whole);
+    }
+
+    #[test]
+    fn later_receiver_goes_on_with_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let whole = filler(1000);
+        let receive = |from: usize, to: usize| {
+            let mut file = PiecedFile::resume(&path, 1000).unwrap();
+            (from..to).step_by(100).for_each(|at| file.add(&piece(&whole, at, 100)).unwrap());
+            file.is_complete()
+        };
+        assert!(!receive(400, 700) && !receive(700, 1000));
+        // A kill in the middle of a note.
+        let list = folder.path().join("file.pieces");
+        let mut notes = std::fs::read(&list).unwrap();
+        assert_eq!(notes.len(), 6 * NOTE);
+        notes.extend([0; NOTE - 1]);
+        std::fs::write(&list, notes).unwrap();
+        assert!(!receive(0, 300) && receive(300, 400));
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
     }
 
     #[test]

@@ -45,6 +45,10 @@ impl RunFolder {
         let folder = RunFolder { root, nodes };
         fs::create_dir_all(folder.root.join("files"))?;
         for (index, traffic) in scenario.traffic.iter().enumerate() {
+            let received = folder.received(index);
+            if received.exists() {
+                fs::remove_dir_all(&received).with_context(|| format!("cannot empty {}", received.display()))?;
+            }
             let mut rng = Rng::stream(scenario.seed, 1 << 32 | index as u64);
             let seed = rng.next_u64();
             match &traffic.kind {

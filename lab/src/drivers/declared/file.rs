@@ -1,5 +1,6 @@
 //! The driver file: `driver.toml` of an implementation's folder, as `docs/reference/driver.md` describes it.
 
+use super::{APP_FILE, READY};
 use farlink_scenario::LAYERS;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -342,6 +343,11 @@ pub fn read(text: &str, folder_name: &str) -> Result<DriverFile, Vec<DriverMista
         if leaves {
             let problem = format!("`{path}` is not a path in the node's folder");
             fail(entry.path.span().start, problem, "write a relative path without `..`");
+        }
+        let twice = file.files.iter().filter(|other| other.path.get_ref() == path).count() > 1;
+        if twice || [READY, APP_FILE, "node.out", "node.log"].contains(&path.as_str()) {
+            let problem = format!("`{path}` is written twice, here and by another file or the testbed");
+            fail(entry.path.span().start, problem, "choose another name");
         }
         let given = [entry.text.is_some(), entry.template.is_some(), entry.copy.is_some()];
         if given.iter().filter(|given| **given).count() != 1 {

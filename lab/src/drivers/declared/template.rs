@@ -214,7 +214,7 @@ impl<'a> Checks<'a> {
             let hint = format!("use {{{{ {name} }}}} in start.run, start.each or a file");
             self.fail(DRIVER_FILE, line, format!("nothing uses `{name}`: {why}"), &hint);
         }
-        self.mistakes.sort_by(|a, b| (a.file != DRIVER_FILE, a.line).cmp(&(b.file != DRIVER_FILE, b.line)));
+        self.mistakes.sort_by_key(|mistake| (mistake.file != DRIVER_FILE, mistake.line));
         if self.mistakes.is_empty() { Ok(()) } else { Err(self.mistakes) }
     }
 }

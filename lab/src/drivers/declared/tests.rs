@@ -111,6 +111,7 @@ fn what_implementation_lacks_is_told() {
         ("\"ipn:2.0\"", "\"dtn://b/\"", "dtn7-rs has ipn IDs"),
         ("routing =", "rooting =", "no parameter `rooting`"),
         ("\"sprayandwait\"", "\"prophet\"", "one of epidemic"),
+        ("implementation =", "custody = \"take\"\nstore = \"durable\"\nimplementation =", "node `b` has custody"),
     ] {
         let why = plan(from, to);
         assert!(why.contains(said) && why.contains("hint: "), "{to}: {why}");
@@ -171,6 +172,8 @@ fn files_are_rendered_or_copied() {
     for (from, to, said) in [
         ("template = \"node.rc.j2\"", "template = \"absent\"", "no file `absent`"),
         ("etc/node.rc", "../node.rc", "not a path in the node's folder"),
+        ("etc/node.rc", "node.ready", "`node.ready` is written twice"),
+        ("path = \"id\"", "path = \"tool\"", "`tool` is written twice"),
         ("copy = \"tool\"", "copy = \"tool\"\ntext = \"x\"", "needs one of"),
     ] {
         let text = [DTN7, &more.replace(from, to)].concat();

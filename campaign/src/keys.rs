@@ -12,6 +12,8 @@ const fn other(what: &'static str, example: &'static str) -> Kind {
 
 /// Most runs per point.
 pub const REPETITIONS_MAX: u64 = 1000;
+/// Most repetitions of a disturbed cell that a campaign may ask for.
+pub const RETRIES_MAX: u64 = 100;
 /// Names of the worlds; the first is the simulator, the second the testbed.
 pub const WORLDS: &[&str] = &["sim", "lab"];
 /// Names of the figure shapes.
@@ -36,6 +38,12 @@ const TOP: &[Key] = &[
         Count(1, REPETITIONS_MAX),
         Is("5"),
         "Runs of each point, each with a seed of its own; the same seeds for all points.",
+    ),
+    key(
+        "retries",
+        Count(0, RETRIES_MAX),
+        Is("2"),
+        "Testbed: how often a disturbed cell is run again, until a run is clean; the last run counts.",
     ),
     key("seed", Count(0, u64::MAX), Is("1"), "Seed of the first repetition; the next has the next."),
     key(
@@ -227,6 +235,7 @@ pub const PAPER: Section = Section { name: "figure.paper", help: "Values that a 
 
 const SMOKE_KEYS: &[Key] = &[
     key("repetitions", Count(1, REPETITIONS_MAX), Is("2"), "In place of the campaign's."),
+    key("retries", Count(0, RETRIES_MAX), Absent, "In place of the campaign's."),
     key(
         "set",
         SETS,

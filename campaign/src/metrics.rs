@@ -178,6 +178,12 @@ pub const METRICS: &[Metric] = metrics! {
     "retention_mean_s", "mean retention", Seconds, Node,
         "Mean of the same times, less the median of the zero-work relay.",
         Value |ran| Some(ran.retention()?.net);
+    "retention_leaving_mean_s", "leaving", Seconds, Node,
+        "Mean time from a bundle's first byte out of the relay to its last: of serialising and sending, at the pace of the link.",
+        Value |ran| ran.retention()?.leaving;
+    "retention_to_last_mean_s", "mean retention to the last byte", Seconds, Node,
+        "Sum of `retention_mean_s` and `retention_leaving_mean_s`: mean time from the last byte in to the last byte out.",
+        Value |ran| ran.retention()?.until_last();
     "retention_parse_mean_s", "parsing", Seconds, Node,
         "Part of the mean retention in which the relay parses the bundle, where a probe samples `retention_parse_s`.",
         Value |ran| ran.retention()?.parse;

@@ -75,6 +75,7 @@ fn read(
         folder: folder.to_path_buf(),
         world: if top.choice("world") == Some(1) { CellWorld::Lab } else { CellWorld::Sim },
         repetitions: top.count("repetitions").unwrap_or(1),
+        retries: top.count("retries").unwrap_or(0),
         first_seed: first_seed(&top),
         set: Vec::new(),
         axes,
@@ -317,6 +318,7 @@ fn smoke(top: &Reader<'_>, axes: &[Axis], figures: &[&str], plain: &Table) -> Op
     }
     Some(Smoke {
         repetitions: reader.count("repetitions").unwrap_or(2),
+        retries: reader.count("retries"),
         set: sets_of(&reader, "set", plain),
         values,
         figures: wanted,

@@ -24,11 +24,18 @@ pub(crate) struct Ran<'a> {
 pub(crate) struct MeanRetention {
     /// Mean retention time, less that of the zero-work relay.
     pub net: f64,
+    /// From the first byte out to the last.
+    pub leaving: Option<f64>,
     pub parse: Option<f64>,
     pub make: Option<f64>,
 }
 
 impl MeanRetention {
+    /// Time to the last byte out, less the zero-work relay.
+    pub fn until_last(&self) -> Option<f64> {
+        Some(self.net + self.leaving?)
+    }
+
     /// Net time less parsing and making; `None` if either is unknown.
     pub fn other(&self) -> Option<f64> {
         Some(self.net - self.parse? - self.make?)
@@ -80,8 +87,8 @@ impl Ran<'_> {
             let mean = |metric| mean(&self.samples.retention(metric, Some(phase), Some(&relay.relay)));
             // The zero-work relay is subtracted from each bundle, so medians and means differ by the same time.
             let floor = relay.first_out_s?.p50 - relay.net_first_out_s?.p50;
-            let [raw, parse, make] = RunSamples::RETENTION.map(mean);
-            Some(MeanRetention { net: raw? - floor, parse, make })
+            let [raw, last, parse, make] = RunSamples::RETENTION.map(mean);
+            Some(MeanRetention { net: raw? - floor, leaving: last.zip(raw).map(|(last, raw)| last - raw), parse, make })
         };
         self.relays().filter_map(of).max_by(|a, b| a.net.total_cmp(&b.net))
     }
@@ -136,7 +143,7 @@ fn slowest(phases: &[PhaseFacts]) -> Option<f64> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use farlink_report::{BaselineFlow, RetentionTimes, RunWorld};
+    use farlink_report::{BaselineFlow, RetentionTimes, RunWorld, SampleRow};
 
     /// A run of the testbed with a baseline and a load phase at two nodes.
     pub fn manifest() -> Manifest {
@@ -218,6 +225,30 @@ pub(crate) mod tests {
         let busy = |node| with(&manifest, Some(1), node, |ran| ran.busiest("implementation").map(|spread| spread.mean));
         assert_eq!([None, Some("b")].map(busy), [Some(20.0), Some(5.0)]);
         assert_eq!(with(&manifest, None, None, |ran| ran.busiest("implementation")), None, "no use of the whole run");
+    }
+
+    #[test]
+    fn retention_has_time_to_first_and_last_byte() {
+        let times = |p50| Some(RetentionTimes { p50, ..RetentionTimes::default() });
+        let relay = RetentionFacts {
+            relay: "r".into(),
+            first_out_s: times(0.5),
+            net_first_out_s: times(0.4),
+            ..RetentionFacts::default()
+        };
+        let mut manifest = manifest();
+        manifest.phases[1].retention = vec![relay];
+        let mut samples = RunSamples::default();
+        let [first_out, last_out, ..] = RunSamples::RETENTION;
+        for (metric, value) in [(first_out, 0.5), (last_out, 0.75), (first_out, 1.0), (last_out, 1.75)] {
+            let (node, metric) = (Some("r".into()), metric.into());
+            samples.note(SampleRow { time_ns: 3_000_000_000, node, link: None, metric, value, phase: None });
+        }
+        let found = with(&manifest, Some(1), None, |ran| Ran { samples: &samples, ..*ran }.retention()).unwrap();
+        assert!((found.net - 0.65).abs() < 1e-9, "{found:?}");
+        assert_eq!(found.leaving, Some(0.5));
+        assert!((found.until_last().unwrap() - 1.15).abs() < 1e-9, "{found:?}");
+        assert_eq!(found.other(), None, "no probe gave parts");
     }
 
     #[test]

@@ -13,9 +13,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most repetitions of a disturbed cell. The last run counts, even if it was disturbed, too.
-const REPEATED: usize = 2;
-
 /// Input of a runner: the cell to run, and its folder.
 #[derive(Clone, Copy, Debug)]
 pub struct CellJob<'a> {
@@ -218,7 +215,7 @@ fn one(
         let numbers = measure::cell_numbers(&scenario, &running, &samples)?;
         let disturbances = RunReader::open(&running)?.manifest().validity.disturbances.clone();
         let wall_s = begun.elapsed().as_secs_f64();
-        if !disturbances.is_empty() && tries.len() < REPEATED {
+        if !disturbances.is_empty() && (tries.len() as u64) < plan.campaign.retries {
             tries.push(DisturbedTry { disturbances, metrics: numbers.metrics.clone(), wall_s });
             numbers_before = numbers;
             folder.set_aside(&running, &name, tries.len())?;

@@ -18,8 +18,8 @@ pub(crate) struct RunSamples {
 type TimesOfNodes = BTreeMap<Option<Text>, Vec<(u64, f64)>>;
 
 impl RunSamples {
-    /// Metrics of the samples table: time until the first byte out, time of parsing, time of making.
-    pub const RETENTION: [&str; 3] = [RETENTION[0], RETENTION_PARTS[0], RETENTION_PARTS[1]];
+    /// Metrics of the samples table: times until the first and the last byte out, time of parsing, time of making.
+    pub const RETENTION: [&str; 4] = [RETENTION[0], RETENTION[1], RETENTION_PARTS[0], RETENTION_PARTS[1]];
 
     /// Reads a run. Simulations have none of these samples.
     pub fn read(run: &RunReader) -> Result<RunSamples> {
@@ -33,7 +33,7 @@ impl RunSamples {
         Ok(samples)
     }
 
-    fn note(&mut self, row: SampleRow) {
+    pub(crate) fn note(&mut self, row: SampleRow) {
         if [CPU_S, APPLICATION[0]].contains(&&*row.metric) {
             let Some(node) = row.node else { return };
             *self.processors.entry(node).or_default().entry(row.time_ns).or_default() += row.value;
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn retention_is_found_by_part_and_node() {
-        let [first_out, parse, _] = RunSamples::RETENTION;
+        let [first_out, _, parse, _] = RunSamples::RETENTION;
         let samples = samples(&[(10, "r", first_out, 0.2), (10, "r", parse, 0.05), (900, "s", first_out, 0.4)]);
         assert_eq!(samples.retention(first_out, None, None), [0.2, 0.4]);
         assert_eq!(samples.retention(parse, None, Some("r")), [0.05]);

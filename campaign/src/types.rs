@@ -43,6 +43,8 @@ pub struct Campaign {
     pub world: CellWorld,
     /// Number of runs of each point, each with its own seed.
     pub repetitions: u64,
+    /// Most repetitions of a disturbed cell.
+    pub retries: u64,
     /// Seed of the first repetition; the following ones count up.
     pub first_seed: u64,
     /// Assignments of the small size, made before those of the axes, in scenarios that have the tables.
@@ -241,6 +243,8 @@ pub struct Paper {
 pub struct Smoke {
     /// Number of runs of each point.
     pub repetitions: u64,
+    /// Most repetitions of a disturbed cell, if other than the campaign's.
+    pub retries: Option<u64>,
     /// Assignments made before those of the axes, in scenarios that have the tables.
     pub set: Vec<Set>,
     /// Values kept, by axis; axes not listed keep all.
@@ -277,6 +281,7 @@ impl Campaign {
             return self;
         };
         self.repetitions = smoke.repetitions;
+        self.retries = smoke.retries.unwrap_or(self.retries);
         self.set = smoke.set;
         for (axis, kept) in &smoke.values {
             for (place, value) in self.axes[*axis].values.iter_mut().enumerate() {

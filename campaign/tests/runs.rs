@@ -99,6 +99,22 @@ fn failed_cell_is_isolated_and_retried() {
 }
 
 #[test]
+fn retries_bound_repetitions_of_disturbed_cells() {
+    let source = folder(&format!("{}[smoke]\nretries = 0\n", CAMPAIGN.replace("seed = 10", "seed = 10\nretries = 1")));
+    let full = Campaign::load(source.path()).unwrap();
+    for (number, campaign) in [full.clone().smaller(), full].into_iter().enumerate() {
+        let plan = CampaignPlan::new(campaign).unwrap();
+        let out =
+            CampaignFolder::create(&source.path().join(format!("out-{number}")), &plan, &[], false, "test").unwrap();
+        let runner = Pretend { disturb: Some(("2-s_large_s11", 9)), ..Pretend::default() };
+        run(&plan, &out, 2, &runner).unwrap();
+        let records = out.records(&plan).unwrap();
+        let (_, record) = records.iter().find(|(_, record)| record.cell.contains("2-s_large_s11")).unwrap();
+        assert_eq!((record.tries.len(), record.disturbances.len()), (number, 1));
+    }
+}
+
+#[test]
 fn disturbed_cell_is_repeated_and_kept() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();

@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Arguments of `farlink campaign`.
 #[derive(clap::Args)]
@@ -303,10 +304,12 @@ fn go(folder: &CampaignFolder, plan: &CampaignPlan, how: &How) -> Result<(), Cli
     let runner = runner(plan.campaign.world, how.isolate, folder.about().keep_runs, &stop)?;
     let mut bar = Bar::new(plan.cells().len());
     let options = CampaignOptions { jobs, stop: &stop, version: crate::VERSION };
+    let begun = Instant::now();
     let summary = run_cells(plan, folder, options, &*runner, &mut |progress| bar.show(progress));
     bar.finish();
     // The bar is removed first: an error must start on a line of its own.
     let summary = summary?;
+    eprintln!("took {} for {} cells", Quantity::Seconds.text(begun.elapsed().as_secs_f64()), summary.ran);
     tell(folder, plan, &summary, how.json, stop.load(Ordering::Relaxed))
 }
 

@@ -10,6 +10,7 @@ mod lab;
 mod lab_flows;
 mod lab_retention;
 mod messages;
+mod nagle;
 mod one;
 mod phases;
 mod plan_forecast;

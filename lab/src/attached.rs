@@ -2,10 +2,10 @@
 //! has. Their output shows which bundles were created and delivered, because other implementations do not report this.
 
 use crate::driver::{BundleTally, NodeContext, Program};
-use anyhow::{Context, Result};
-use farlink_base::{Rng, exact_duration};
+use anyhow::{Context, Result, bail};
+use farlink_base::{Priority, Rng, exact_duration};
 use farlink_report::{EventRow, SampleRow};
-use farlink_scenario::{Pace, SENDER_SERVICE, Scenario, TrafficKind};
+use farlink_scenario::{Pace, SENDER_SERVICE, Scenario, Traffic, TrafficKind};
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs::File;
@@ -48,7 +48,7 @@ pub fn label(scenario: &Scenario, traffic: usize) -> String {
 }
 
 /// Program that sends a traffic flow from a node with this interface. `echo` is the service at which the destination
-/// answers pings.
+/// itself answers pings; without it, an application there does.
 ///
 /// # Errors
 /// Traffic that these applications cannot make.
@@ -62,15 +62,12 @@ pub fn sender(
     let scenario = node.scenario;
     let entry = &scenario.traffic[traffic];
     let to = &scenario.nodes[entry.to];
+    check_traffic(entry)?;
     let mut words = Words::new(node, if matches!(entry.kind, TrafficKind::Ping { .. }) { "ping" } else { "send" });
     words.attach(attachment);
     words.option("--source", &endpoint(&scenario.nodes[node.index].ids[0], SENDER_SERVICE + traffic as u32));
     if let TrafficKind::Ping { count, interval, size } = &entry.kind {
-        let echo = echo.with_context(|| {
-            let name = &to.implementation.name;
-            format!("node `{}` answers no pings\nhint: the driver of {name} names no `echo` service", to.name)
-        })?;
-        words.option("--to", &endpoint(&to.ids[0], echo));
+        words.option("--to", &endpoint(&to.ids[0], echo.unwrap_or(entry.service)));
         words.option("--count", &count.to_string());
         words.option("--interval", &exact_duration(*interval));
         words.option("--size", &format!("{} B", size.bytes()));
@@ -107,7 +104,15 @@ pub fn sender(
     Ok(words.program())
 }
 
-/// Program that receives a traffic flow at a node with this interface; `None` for pings, which the node answers.
+/// Refuses what not every interface can ask of a node.
+fn check_traffic(entry: &Traffic) -> Result<()> {
+    let asked =
+        [("status reports", !entry.report_words().is_empty()), ("a priority", entry.priority != Priority::Normal)];
+    let Some((what, _)) = asked.iter().find(|(_, asked)| *asked) else { return Ok(()) };
+    bail!("traffic `{}` asks for {what}, which not every interface can\nhint: take it out", entry.name)
+}
+
+/// Program that receives a traffic flow at a node with this interface; `None` for pings that the node itself answers.
 pub fn receiver(
     node: &NodeContext<'_>,
     traffic: usize,
@@ -115,11 +120,18 @@ pub fn receiver(
     attachment: &Attachment,
 ) -> Option<Program> {
     let entry = &node.scenario.traffic[traffic];
+    let service = endpoint(&node.scenario.nodes[node.index].ids[0], entry.service);
     let mut words = Words::new(node, "receive");
     words.attach(attachment);
-    words.option("--service", &endpoint(&node.scenario.nodes[node.index].ids[0], entry.service));
+    words.option("--service", &service);
     match &entry.kind {
-        TrafficKind::Ping { .. } => return None,
+        TrafficKind::Ping { .. } if attachment.echo.is_some() => return None,
+        TrafficKind::Ping { .. } => {
+            let mut words = Words::new(node, "echo");
+            words.attach(attachment);
+            words.option("--service", &service);
+            return Some(words.program());
+        }
         TrafficKind::File { path, size, .. } => {
             // A generated file is called after its flow; its name is that of the sender's.
             let name = match path {
@@ -145,7 +157,10 @@ struct Words(Vec<String>);
 
 impl Words {
     fn new(node: &NodeContext<'_>, verb: &str) -> Words {
-        Words([&node.program.display().to_string(), "app", verb, "--json"].map(String::from).to_vec())
+        let mut words = Words([&node.program.display().to_string(), "app", verb].map(String::from).to_vec());
+        // An echo prints nothing.
+        words.0.extend((verb != "echo").then(|| "--json".to_string()));
+        words
     }
     fn attach(&mut self, attachment: &Attachment) {
         self.option("--via", &attachment.via);
@@ -406,7 +421,22 @@ mod tests {
     }
 
     #[test]
-    fn pings_are_samples_and_need_an_echo_service() {
+    fn traffic_beyond_interfaces_is_refused() {
+        let attachment = Attachment { via: "frames".into(), at: "x".into(), echo: None };
+        for (key, said) in [("reports = [\"delivery\"]", "status reports"), ("priority = \"expedited\"", "a priority")]
+        {
+            let flow = format!("[[traffic]]\n{key}\nname = \"t\"");
+            let scenario = Scenario::parse(&SCENARIO.replace("[[traffic]]\nname = \"t\"", &flow)).unwrap();
+            let (folder, program) = (Path::new("/run/a"), Path::new("/bin/farlink"));
+            let node =
+                NodeContext { scenario: &scenario, index: 0, folder, epoch: DtnTime(1), program, real_time: true };
+            let why = sender(&node, 0, None, &attachment, None).unwrap_err().to_string();
+            assert!(why.contains(&format!("traffic `t` asks for {said}")) && why.contains("hint: "), "{why}");
+        }
+    }
+
+    #[test]
+    fn pings_are_samples_and_find_an_echo_service() {
         let dir = tempfile::tempdir().unwrap();
         with_node(1, dir.path(), |node| {
             let line = "{\"event\":\"round_trip\",\"number\":0,\"at_ns\":50,\"rtt_s\":0.25}\n";
@@ -414,13 +444,19 @@ mod tests {
             let samples = round_trips(node).unwrap();
             assert_eq!((samples.len(), samples[0].value), (1, 0.25));
             let attachment = Attachment { via: "frames".into(), at: "x".into(), echo: None };
-            let why = sender(node, 1, None, &attachment, None).unwrap_err().to_string();
-            assert!(why.contains("node `a` answers no pings"), "{why}");
+            let ping = sender(node, 1, None, &attachment, None).unwrap().command.join(" ");
+            assert!(ping.contains("--to ipn:1.128 "), "{ping}");
             let ping = sender(node, 1, None, &attachment, Some(7)).unwrap().command.join(" ");
             assert!(
                 ping.contains("app ping --json --via frames --at x") && ping.contains("--to ipn:1.7 --count 2"),
                 "{ping}"
             );
+        });
+        with_node(0, dir.path(), |node| {
+            let attachment = Attachment { via: "frames".into(), at: "x".into(), echo: None };
+            let echo = receiver(node, 1, None, &attachment).unwrap().command.join(" ");
+            assert_eq!(echo, "/bin/farlink app echo --via frames --at x --service ipn:1.128");
+            assert!(receiver(node, 1, None, &Attachment { echo: Some(7), ..attachment }).is_none());
         });
     }
 }

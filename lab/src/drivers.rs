@@ -25,7 +25,28 @@ pub fn make(scenario: &Scenario, node: usize) -> Result<Box<dyn Driver>> {
     }
     let make = || {
         let folder = declared::DriverFolder::find(&node.implementation.name, &scenario.folder)?;
-        declared::Declared::new(folder, node.implementation.programs.as_deref())
+        let programs = node.implementation.programs.as_ref().map(|programs| scenario.folder.join(programs));
+        declared::Declared::new(folder, programs.as_deref())
     };
     Ok(Box::new(make().with_context(|| format!("node `{}`", node.name))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_stand_beside_scenario() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("build")).unwrap();
+        std::fs::write(dir.path().join("build/python3"), "").unwrap();
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n\
+            implementation = \"toy@build\"\n";
+        let mut scenario = Scenario::parse(text).unwrap();
+        scenario.folder = dir.path().into();
+        assert_eq!(make(&scenario, 0).unwrap().name(), "toy");
+        scenario.folder = "/nowhere".into();
+        let why = format!("{:#}", make(&scenario, 0).err().unwrap());
+        assert_eq!(why, "node `a`: `python3` not found in /nowhere/build");
+    }
 }

@@ -79,8 +79,8 @@ impl Ports {
     /// # Errors
     /// If no port is free.
     pub fn free() -> anyhow::Result<Ports> {
-        let [generator, sink, middle] = free_ports()?;
-        Ok(Ports { generator, sink, middle })
+        let ports = free_ports(3)?;
+        Ok(Ports { generator: ports[0], sink: ports[1], middle: ports[2] })
     }
     fn of(&self, node: u32) -> u16 {
         match node {
@@ -345,15 +345,10 @@ fn last_words(text: &str) -> Option<&str> {
 }
 
 /// Finds different ports that are currently free for both TCP and UDP.
-pub(super) fn free_ports<const COUNT: usize>() -> anyhow::Result<[u16; COUNT]> {
-    let (mut ports, mut held) = ([0; COUNT], Vec::new());
-    for port in &mut ports {
-        let (free, sockets) = free_port()?;
-        *port = free;
-        // The kernel may give a port again once it is free.
-        held.push(sockets);
-    }
-    Ok(ports)
+pub(super) fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
+    // All are held until the last is found: the kernel may give a port again once it is free.
+    let held = (0..count).map(|_| free_port()).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(held.into_iter().map(|(port, _)| port).collect())
 }
 
 fn free_port() -> anyhow::Result<(u16, (TcpListener, UdpSocket))> {
@@ -376,7 +371,7 @@ mod tests {
     #[test]
     fn free_ports_differ() {
         for _ in 0..50 {
-            assert_eq!(free_ports::<40>().unwrap().into_iter().collect::<BTreeSet<u16>>().len(), 40);
+            assert_eq!(free_ports(40).unwrap().into_iter().collect::<BTreeSet<u16>>().len(), 40);
         }
     }
 

@@ -78,11 +78,13 @@ fn copies(count: u32, time: Duration) -> anyhow::Result<f64> {
 }
 
 fn run(options: &BenchOptions, Shards { shards, cross }: Shards, count: u32) -> anyhow::Result<Value> {
-    let pair = |n: u32| -> anyhow::Result<ShardPair> {
-        let [generator, sink, between] = free_ports()?;
-        Ok(ShardPair { generator: (10 + 2 * n, generator), sink: (11 + 2 * n, sink), between })
+    let ports = free_ports(3 * count as usize)?;
+    let pair = |(ports, n): (&[u16], u32)| ShardPair {
+        generator: (10 + 2 * n, ports[0]),
+        sink: (11 + 2 * n, ports[1]),
+        between: ports[2],
     };
-    let pairs = (0..count).map(pair).collect::<anyhow::Result<Vec<ShardPair>>>()?;
+    let pairs: Vec<ShardPair> = ports.chunks_exact(3).zip(0..).map(pair).collect();
     let mut sinks = Vec::new();
     for pair in &pairs {
         let file = outer(options, pair.sink, pair.between, false)?;

@@ -4,7 +4,7 @@ use super::file::{Dialect, DriverFile, IdScheme, Parameter};
 use crate::driver::NodeContext;
 use anyhow::{Result, bail};
 use farlink_routing::contact_plan;
-use farlink_scenario::{LinkEnd, Medium, SENDER_SERVICE, first_delay, first_rate};
+use farlink_scenario::{Custody, LinkEnd, Medium, Node, SENDER_SERVICE, first_delay, first_rate};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
@@ -18,6 +18,7 @@ const FIRST_PORT: u16 = 18_100;
 pub fn values(file: &DriverFile, node: &NodeContext<'_>) -> Result<Value> {
     let here = &node.scenario.nodes[node.index];
     check_ids(file, &here.name, &here.ids[0])?;
+    check_node(file, here)?;
     let ports: Map<String, Value> =
         file.start.ports.iter().zip(FIRST_PORT..).map(|(name, port)| (name.get_ref().clone(), json!(port))).collect();
     Ok(json!({
@@ -42,6 +43,25 @@ fn check_ids(file: &DriverFile, name: &str, id: &str) -> Result<()> {
             bail!("node `{name}` has the ID {id}, and {implementation} has dtn IDs\nhint: e.g. id = \"dtn://b/\"")
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses what no driver can set up, and what would be measured as if it were there.
+fn check_node(file: &DriverFile, node: &Node) -> Result<()> {
+    let asked = [
+        ("security", !node.security.is_empty()),
+        ("custody", node.custody != Custody::None),
+        ("tunnels", !node.tunnels.is_empty()),
+        ("compressed reports", node.compressed_reports.is_some()),
+        ("quotas", !node.quotas.is_empty()),
+    ];
+    match asked.iter().find(|(_, asked)| *asked) {
+        Some((what, _)) => bail!(
+            "node `{}` has {what}, which drivers cannot set up\nhint: take it out, or use parameters and files of {}",
+            node.name,
+            file.name.get_ref()
+        ),
+        None => Ok(()),
     }
 }
 

@@ -111,6 +111,7 @@ fn what_implementation_lacks_is_told() {
         ("\"ipn:2.0\"", "\"dtn://b/\"", "dtn7-rs has ipn IDs"),
         ("routing =", "rooting =", "no parameter `rooting`"),
         ("\"sprayandwait\"", "\"prophet\"", "one of epidemic"),
+        ("implementation =", "custody = \"take\"\nstore = \"durable\"\nimplementation =", "node `b` has custody"),
     ] {
         let why = plan(from, to);
         assert!(why.contains(said) && why.contains("hint: "), "{to}: {why}");

@@ -220,6 +220,9 @@ fn judge(run: &RunReader, scenario: &Scenario, may_lose: bool) -> Result<String>
     let least = |all: usize| if may_lose { all - all.div_ceil(DATAGRAMS_LOST) } else { all };
     let manifest = run.manifest();
     for file in manifest.files.iter().filter(|_| !may_lose) {
+        if file.equal() == Some(false) && file.received_bytes == file.sent_bytes {
+            bail!("the file of {} arrived with a part missing or changed", file.traffic);
+        }
         if file.equal() != Some(true) {
             bail!("the file of {} arrived with {} of {} bytes", file.traffic, file.received_bytes, file.sent_bytes);
         }

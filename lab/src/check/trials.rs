@@ -103,7 +103,7 @@ fn scenario(sides: &[CheckSide; 2], layer: &str, duration: u32, more: &str) -> S
     let rate = if udpcl { 4 } else { 100 };
     let _ = write!(text, "rate = \"{rate} Mbit/s\"\ndelay = \"5 ms\"\n");
     if udpcl {
-        text += "udpcl = { datagram = \"65507 B\" }\n";
+        text += "mtu = \"65535 B\"\nudpcl = { datagram = \"65507 B\" }\n";
     }
     text += more;
     text

@@ -1,6 +1,6 @@
 //! The interoperability matrix: results of checks by pair and layer.
 
-use super::{CheckLine, CheckedPair};
+use super::CheckedPair;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,10 @@ Written by `farlink lab check --matrix FILE`, from the runs whose results FILE k
 not try keep theirs. Each cell counts the trials that passed: bundles of several sizes and a file each way, pings where
 both answer them, across an outage of the link, and across a `kill -9` of each side that keeps its bundles on disk. The
 two run on a link of 100 Mbit/s and 5 ms, or of 4 Mbit/s where a bundle is a datagram. No speed is measured. Limits
-that the drivers state are kept: an empty cell was not tried, or is a layer that one of the two lacks. How each of them
-meets ours under load is in [Interoperability, as seen](interop.md).
+that the drivers state are kept: an empty cell was not tried, or is a layer that one of the two lacks. Of a pair, `a` is
+the first, and `there` leads from it to the second. Why a trial fails is told in the notes of a driver, which
+`farlink lab driver NAME` prints. How each of them meets ours under load is in
+[Interoperability, as seen](interop.md).
 
 ";
 /// Sections after the table.
@@ -84,7 +86,10 @@ pub fn update(path: &Path, newer: Vec<MatrixCell>) -> Result<()> {
     for (path, text) in
         [(path.to_path_buf(), serde_json::to_string_pretty(&cells)? + "\n"), (path.with_extension("md"), page(&cells))]
     {
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        // Whole at any time: another check may read it.
+        let new = path.with_extension(format!("new-{}", std::process::id()));
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
@@ -145,6 +150,7 @@ pub fn table(cells: &[MatrixCell]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CheckLine;
     use super::*;
 
     fn line(layer: Option<&str>, subject: &str, outcome: Result<&str, &str>) -> CheckLine {

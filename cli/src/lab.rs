@@ -4,7 +4,7 @@ use crate::CliError;
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use farlink_cla::registry::NAMES;
-use farlink_lab::check::{CheckOptions, FARLINK, MatrixCell, check, table};
+use farlink_lab::check::{CheckOptions, CheckedPair, FARLINK, MatrixCell, check, table, update};
 use farlink_lab::driver::NodeContext;
 use farlink_lab::drivers::declared::{Declared, DriverFolder, names};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `farlink lab`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  farlink lab drivers\n  farlink lab show dtn7-rs scenario.toml\n  \
-    farlink lab check dtn7-rs --layer tcpclv4\n  farlink lab check dtn7-rs --with ion --out runs/pair\n\n\
+    farlink lab check dtn7-rs --layer tcpclv4\n  farlink lab check dtn7-rs --with ion --out runs/pair\n  \
+    farlink lab check --matrix matrix.json\n\n\
     A driver is a folder with a driver.toml. Folders are searched beside the scenario (drivers/NAME),\n\
     in the folders of FARLINK_DRIVERS, and among those of this program; programs in\n\
     FARLINK_PEERS/NAME and on the PATH.")]
@@ -42,11 +43,15 @@ enum What {
     },
     /// Try an implementation against another one over every layer that both have.
     Check {
-        /// Name of a driver, or NAME@FOLDER for programs in that folder.
-        name: String,
+        /// Name of a driver, or NAME@FOLDER for programs in that folder; without it, all pairs that can run here.
+        #[arg(required_unless_present = "matrix")]
+        name: Option<String>,
         /// The other implementation.
-        #[arg(long, default_value = "farlink")]
+        #[arg(long, default_value = "farlink", requires = "name")]
         with: String,
+        /// Merge the results into this file, and write the table into the page beside it.
+        #[arg(long, value_name = "FILE.json")]
+        matrix: Option<PathBuf>,
         /// Only these layers.
         #[arg(long, value_parser = PossibleValuesParser::new(NAMES))]
         layer: Vec<String>,
@@ -71,17 +76,51 @@ pub fn run(args: Args) -> Result<(), CliError> {
             Ok(())
         }
         What::Show { name, scenario } => show(&name, &scenario),
-        What::Check { name, with, layer, out, json } => {
+        What::Check { name, with, matrix, layer, out, json } => {
             let program = std::env::current_exe().map_err(anyhow::Error::from)?;
             let stop = farlink_os::process::watch_termination()?;
-            let pair = [with, name];
-            for text in pair.iter().filter(|text| text.split('@').next() != Some(FARLINK)) {
+            let alone = name.is_some();
+            let pairs = name.map_or_else(pairs_here, |name| vec![[with, name]]);
+            for text in pairs.iter().flatten().filter(|text| text.split('@').next() != Some(FARLINK)) {
                 find(text.split('@').next().unwrap_or(text), Path::new("."))?;
             }
-            let options = CheckOptions { pair: pair.clone(), layers: layer, folder: out, program, stop };
-            checked(&options, json)
+            // A file that cannot take the results is found before they are made.
+            if let Some(path) = &matrix {
+                update(path, Vec::new()).map_err(|why| CliError::Input(format!("{why:#}")))?;
+            }
+            let mut failed = None;
+            for pair in pairs {
+                let folder = if alone { out.clone() } else { out.join(pair.join("-")) };
+                let (layers, program, stop) = (layer.clone(), program.clone(), stop.clone());
+                let options = CheckOptions { pair, layers, folder, program, stop };
+                if let Err(why) = checked(&options, matrix.as_deref(), json) {
+                    // A stopped check ends the others, too.
+                    if alone || options.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        return Err(why);
+                    }
+                    failed.get_or_insert(why);
+                }
+            }
+            failed.map_or(Ok(()), Err)
         }
     }
+}
+
+/// Pairs of ours and of all drivers whose programs are here, that have a layer in common.
+fn pairs_here() -> Vec<[String; 2]> {
+    let found = |name: &&str| {
+        let folder = DriverFolder::find(name, Path::new(".")).ok()?;
+        Declared::new(folder.clone(), None).ok().map(|_| folder)
+    };
+    let drivers: Vec<(&str, DriverFolder)> = names().filter_map(|name| Some((name, found(&name)?))).collect();
+    let ours = drivers.iter().map(|(name, _)| [FARLINK.to_string(), name.to_string()]);
+    let others = drivers.iter().enumerate().flat_map(|(at, (first, folder))| {
+        let later = drivers.iter().skip(at + 1);
+        let common =
+            later.filter(|(_, other)| NAMES.iter().any(|layer| folder.has_layer(layer) && other.has_layer(layer)));
+        common.map(|(second, _)| [first.to_string(), second.to_string()])
+    });
+    ours.chain(others).collect()
 }
 
 /// Finds a driver; one that is unknown or has mistakes is bad input.
@@ -126,8 +165,8 @@ fn show(name: &str, path: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-fn checked(options: &CheckOptions, json: bool) -> Result<(), CliError> {
-    let lines = check(options, &mut |line| {
+fn checked(options: &CheckOptions, matrix: Option<&Path>, json: bool) -> Result<(), CliError> {
+    let pair: CheckedPair = check(options, &mut |line| {
         if json {
             return;
         }
@@ -138,12 +177,16 @@ fn checked(options: &CheckOptions, json: bool) -> Result<(), CliError> {
         }
     })?;
     let date = farlink_base::DtnTime::from_unix_ms(farlink_os::realtime_ns() / 1_000_000).to_string();
-    let cells = MatrixCell::of(&options.pair, date.get(..10).unwrap_or(&date), &lines);
+    let cells = MatrixCell::of(&pair, date.get(..10).unwrap_or(&date));
     if json {
         println!("{}", serde_json::to_string_pretty(&cells).map_err(anyhow::Error::from)?);
     } else {
         println!("\n{}", table(&cells));
     }
+    if let Some(path) = matrix {
+        update(path, cells)?;
+    }
+    let lines = pair.lines;
     let failed = lines.iter().filter(|line| line.outcome.is_err()).count();
     if failed > 0 {
         return Err(CliError::Run(anyhow::anyhow!(

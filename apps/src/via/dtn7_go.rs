@@ -5,7 +5,8 @@ use super::{ANSWER_MAX, BundleReceiver, BundleSender, DeliveredPayload, MESSAGE_
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 /// Pause after the first empty answer, doubled up to [`PAUSE_MOST`].
@@ -56,11 +57,18 @@ fn register(at: &str, endpoint: &str) -> Result<()> {
     }
 }
 
+/// Connects to a socket, whose name is abstract if it begins with `@`, as Go writes it.
+fn connect(at: &str) -> std::io::Result<UnixStream> {
+    match at.strip_prefix('@') {
+        Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?),
+        None => UnixStream::connect(at),
+    }
+}
+
 /// Sends a request and returns the answer.
 fn ask(at: &str, request: &[u8]) -> Result<Vec<u8>> {
     let hint = "hint: --at names the socket in [Agents.UNIX] of the daemon's configuration";
-    let mut socket =
-        UnixStream::connect(at).map_err(|why| anyhow::anyhow!("nothing answers at {at}: {why}\n{hint}"))?;
+    let mut socket = connect(at).map_err(|why| anyhow::anyhow!("nothing answers at {at}: {why}\n{hint}"))?;
     socket.set_read_timeout(Some(ANSWER_MAX))?;
     socket.write_all(&[&(request.len() as u64).to_be_bytes()[..], request].concat())?;
     let mut length = [0; 8];
@@ -208,6 +216,15 @@ mod tests {
         let requests = requests.join().unwrap();
         assert!(contains(&requests[1], b"payload_block\xc4\x07payload") && contains(&requests[1], b"60000ms"));
         assert!(contains(&requests[3], b"Mailbox\xd9\x0ddtn://peer/in"));
+    }
+
+    #[test]
+    fn abstract_name_begins_with_at() {
+        let name = format!("farlink-dtn7-go-{}", std::process::id());
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        connect(&format!("@{name}")).unwrap();
+        listener.accept().unwrap();
+        assert!(connect(&name).is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ import urllib.parse
 
 SEGMENT, ACK, REFUSE, KEEPALIVE, TERM, REJECT, INIT = range(1, 8)
 END, START = 1, 2
+KEEPALIVE_S = 30
 MOST = 256 << 20  # bytes of a bundle, a segment or a request
 
 
@@ -94,7 +95,8 @@ class Session:
         self.ids, self.answered, self.open, own = itertools.count(), threading.Semaphore(0), True, node.id.encode()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, node.args.nagle == "off")
         threading.Thread(target=self.writer, daemon=True).start()
-        init = struct.pack(">BHQQH", INIT, 0, MOST, MOST, len(own)) + own + bytes(4)
+        # Without keepalives dtn7-rs ends a session at once.
+        init = struct.pack(">BHQQH", INIT, KEEPALIVE_S, MOST, MOST, len(own)) + own + bytes(4)
         self.write(b"dtn!\4\0" if active else b"")
         if self.read("6s")[0][:5] != b"dtn!\4":
             raise OSError("not TCPCLv4")
@@ -130,6 +132,7 @@ class Session:
     def send(self, data):
         """Sends a bundle and waits until it is acknowledged; returns whether it was."""
         number, size = next(self.ids), min(self.segment, MOST)
+        self.sending = number, len(data)
         for at in range(0, len(data), size):
             part, flags = data[at:at + size], (START if at == 0 else 0) | (END if at + size >= len(data) else 0)
             front = struct.pack(">BBQ", SEGMENT, flags, number) + bytes(4 if at == 0 else 0)
@@ -154,7 +157,9 @@ class Session:
                     waits = self.node.args.nagle == "on" and number % 3 != 0
                     self.write(struct.pack(">BBQQ", ACK, flags, number, len(data)), waits)
                 elif kind in (ACK, REFUSE):
-                    if self.read("BQQ" if kind == ACK else "BQ")[0] & END or kind == REFUSE:
+                    _, number, *length = self.read("BQQ" if kind == ACK else "BQ")
+                    # By the length: dtn7-rs leaves the flags out.
+                    if kind == REFUSE or (number, *length) == self.sending:
                         self.answered.release()
                 elif kind == REJECT:
                     self.read("BB")
@@ -207,7 +212,9 @@ class Node:
         """Sends what waits for a neighbour over its latest session; what was not acknowledged stays."""
         while session.open and self.sessions[session.peer] is session:
             data = self.wait(("node", session.peer), 1)
-            if data and session.send(data):
+            if not data:
+                session.write(bytes([KEEPALIVE]))
+            elif session.send(data):
                 self.boxes["node", session.peer].popleft()
 
     def session(self, sock, active):

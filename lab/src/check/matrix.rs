@@ -1,14 +1,35 @@
 //! The interoperability matrix: results of checks by pair and layer.
 
-use super::CheckLine;
+use super::CheckedPair;
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Begin of the page, before the table.
+const PAGE: &str = "\
+# Interoperability matrix
+
+Written by `farlink lab check --matrix FILE`, from the runs whose results FILE keeps; pairs and layers that a call does
+not try keep theirs. Each cell counts the trials that passed: bundles of several sizes and a file each way, pings where
+both answer them, across an outage of the link, and across a `kill -9` of each side that keeps its bundles on disk. The
+two run on a link of 100 Mbit/s and 5 ms, or of 4 Mbit/s where a bundle is a datagram. No speed is measured. Limits
+that the drivers state are kept: an empty cell was not tried, or is a layer that one of the two lacks. Of a pair, `a` is
+the first, and `there` leads from it to the second. Why a trial fails is told in the notes of a driver, which
+`farlink lab driver NAME` prints. How each of them meets ours under load is in
+[Interoperability, as seen](interop.md).
+
+";
+/// Sections after the table.
+const FAILURES: &str = "\n## Failures\n\n";
+const TRIALS: &str = "\n## Trials\n\n";
 
 /// Results of a pair over one layer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MatrixCell {
-    /// The two implementations, each `NAME` or `NAME@FOLDER`.
+    /// The two implementations, with the versions that they print.
     pub pair: [String; 2],
     /// Convergence layer, by its name in scenarios.
     pub layer: String,
@@ -20,7 +41,8 @@ pub struct MatrixCell {
 
 impl MatrixCell {
     /// Cells of one check, a cell for each layer.
-    pub fn of(pair: &[String; 2], date: &str, lines: &[CheckLine]) -> Vec<MatrixCell> {
+    pub fn of(checked: &CheckedPair, date: &str) -> Vec<MatrixCell> {
+        let CheckedPair { names: pair, lines } = checked;
         let mut cells: BTreeMap<&str, MatrixCell> = BTreeMap::new();
         for line in lines {
             let Some(layer) = &line.layer else { continue };
@@ -39,6 +61,57 @@ impl MatrixCell {
     fn passed(&self) -> usize {
         self.trials.values().filter(|result| !result.starts_with("failed: ")).count()
     }
+}
+
+/// Cells of two checks; newer ones replace those of the same pair and layer.
+pub fn merged(known: Vec<MatrixCell>, newer: Vec<MatrixCell>) -> Vec<MatrixCell> {
+    let key = |cell: &MatrixCell| (cell.pair.clone(), cell.layer.clone());
+    let cells: BTreeMap<_, _> = known.into_iter().chain(newer).map(|cell| (key(&cell), cell)).collect();
+    cells.into_values().collect()
+}
+
+/// Merges cells into a file of results, and writes the page beside it, which has the same name with the end `.md`.
+///
+/// # Errors
+/// A file that holds something else, or cannot be written.
+pub fn update(path: &Path, newer: Vec<MatrixCell>) -> Result<()> {
+    let named = path.extension().is_some_and(|end| end == "json");
+    ensure!(named, "{} does not end with .json\nhint: the page is written beside it", path.display());
+    let known = match std::fs::read_to_string(path) {
+        Ok(text) => serde_json::from_str(&text).with_context(|| format!("{} is no matrix", path.display()))?,
+        Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let cells = merged(known, newer);
+    for (path, text) in
+        [(path.to_path_buf(), serde_json::to_string_pretty(&cells)? + "\n"), (path.with_extension("md"), page(&cells))]
+    {
+        // Whole at any time: another check may read it.
+        let new = path.with_extension(format!("new-{}", std::process::id()));
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Page of the matrix: the table, the failures, and the result of each trial.
+pub fn page(cells: &[MatrixCell]) -> String {
+    let all = table(cells);
+    let (table, failures) = all.split_once("\n\n").unwrap_or((&all, ""));
+    let mut text = format!("{PAGE}{}\n", table.trim_end());
+    if !failures.is_empty() {
+        text += FAILURES;
+        text += failures;
+    }
+    text += TRIALS;
+    text += "| pair | layer | trial | result |\n|---|---|---|---|\n";
+    for cell in cells {
+        for (trial, result) in &cell.trials {
+            let result = result.replace('|', "/");
+            let _ = writeln!(text, "| {} and {} | {} | {trial} | {result} |", cell.pair[0], cell.pair[1], cell.layer);
+        }
+    }
+    text
 }
 
 /// Markdown of the matrix: a row for each pair, a column for each layer, then the failures.
@@ -77,6 +150,7 @@ pub fn table(cells: &[MatrixCell]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CheckLine;
     use super::*;
 
     fn line(layer: Option<&str>, subject: &str, outcome: Result<&str, &str>) -> CheckLine {
@@ -84,20 +158,60 @@ mod tests {
         CheckLine { layer: layer.map(String::from), subject: subject.into(), outcome, seconds: 1.0 }
     }
 
-    #[test]
-    fn matrix_counts_trials_and_lists_failures() {
-        let lines = [
+    fn checked(names: [&str; 2], lines: Vec<CheckLine>) -> CheckedPair {
+        CheckedPair { names: names.map(String::from), lines }
+    }
+
+    fn cells() -> Vec<MatrixCell> {
+        let lines = vec![
             line(None, "dtn7-rs: driver, programs", Ok("version 0.21.0")),
             line(Some("mtcp"), "bundles there", Ok("48 bundles arrived")),
             line(Some("mtcp"), "bundles back", Err("3 of 48 bundles arrived\nhint: x")),
             line(Some("tcpclv4"), "ping", Ok("10 pings answered")),
         ];
-        let cells = MatrixCell::of(&["farlink".into(), "dtn7-rs".into()], "2026-11-27", &lines);
-        let text = table(&cells);
+        MatrixCell::of(&checked(["farlink", "dtn7-rs 0.21.0"], lines), "2026-11-27")
+    }
+
+    #[test]
+    fn matrix_counts_trials_and_lists_failures() {
+        let text = table(&cells());
         assert!(text.starts_with("| pair | mtcp | tcpclv4 |\n|---|---|---|\n"), "{text}");
-        assert!(text.contains("| farlink and dtn7-rs | 1 of 2, 2026-11-27 | 1 of 1, 2026-11-27 |"), "{text}");
-        assert!(text.ends_with("- farlink and dtn7-rs, mtcp, bundles back: 3 of 48 bundles arrived\n"), "{text}");
-        let again: Vec<MatrixCell> = serde_json::from_str(&serde_json::to_string(&cells).unwrap()).unwrap();
-        assert_eq!(again, cells);
+        assert!(text.contains("| farlink and dtn7-rs 0.21.0 | 1 of 2, 2026-11-27 | 1 of 1, 2026-11-27 |"), "{text}");
+        assert!(
+            text.ends_with("- farlink and dtn7-rs 0.21.0, mtcp, bundles back: 3 of 48 bundles arrived\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn newer_cells_replace_older_ones() {
+        let lines = vec![line(Some("mtcp"), "bundles there", Ok("all"))];
+        let newer = MatrixCell::of(&checked(["farlink", "dtn7-rs 0.21.0"], lines), "2026-11-28");
+        let other = vec![line(Some("stcp"), "ping", Ok("all"))];
+        let other = MatrixCell::of(&checked(["farlink", "ion 4.1.3"], other), "2026-11-28");
+        let all = merged(cells(), [newer.clone(), other.clone()].concat());
+        assert_eq!(all, [&newer[..], &cells()[1..], &other].concat());
+    }
+
+    #[test]
+    fn page_is_written_beside_results() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("matrix.json");
+        update(&path, cells()).unwrap();
+        update(&path, Vec::new()).unwrap();
+        let page = std::fs::read_to_string(dir.path().join("matrix.md")).unwrap();
+        assert_eq!(page, super::page(&cells()));
+        assert!(page.contains("\n## Failures\n\n- farlink and dtn7-rs 0.21.0, mtcp, bundles back: 3 of 48"), "{page}");
+        assert!(page.contains("| farlink and dtn7-rs 0.21.0 | tcpclv4 | ping | 10 pings answered |"), "{page}");
+        std::fs::write(&path, "{}").unwrap();
+        assert!(update(&path, Vec::new()).unwrap_err().to_string().contains("is no matrix"));
+        assert!(update(&dir.path().join("x.md"), Vec::new()).unwrap_err().to_string().contains("hint: "));
+    }
+
+    #[test]
+    fn kept_page_matches_its_results() {
+        let page = include_str!("../../../docs/reference/matrix.md");
+        let results = include_str!("../../../docs/reference/matrix.json");
+        assert_eq!(page, super::page(&serde_json::from_str::<Vec<MatrixCell>>(results).unwrap()));
     }
 }

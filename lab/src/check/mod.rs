@@ -3,12 +3,11 @@
 mod matrix;
 mod trials;
 
-pub use matrix::{MatrixCell, table};
+pub use matrix::{MatrixCell, merged, table, update};
 
-use crate::drivers::declared::{Declared, DriverFolder};
+use crate::drivers::declared::{Declared, DriverFolder, LayerLimits};
 use crate::run::{LabOptions, run};
 use anyhow::{Context, Result, bail};
-use farlink_base::DataVolume;
 use farlink_report::{RunReader, Statistics};
 use farlink_scenario::{LAYERS, Scenario, TrafficKind};
 use std::path::{Path, PathBuf};
@@ -51,6 +50,15 @@ pub struct CheckLine {
     pub seconds: f64,
 }
 
+/// Results of a check.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CheckedPair {
+    /// Names of the two implementations, with the versions that they print.
+    pub names: [String; 2],
+    /// Its lines, in order.
+    pub lines: Vec<CheckLine>,
+}
+
 /// Implementation of one side, known by its driver.
 struct CheckedDriver {
     text: String,
@@ -81,27 +89,34 @@ impl CheckedDriver {
         self.driver.as_ref().is_some_and(|(folder, _)| folder.may_lose(layer))
     }
 
-    fn side(&self, number: u32, layer: &str) -> CheckSide {
+    /// Whether its nodes may have IDs of the scheme.
+    fn has_scheme(&self, scheme: &str) -> bool {
+        self.driver.as_ref().is_none_or(|(folder, _)| if scheme == "ipn" { folder.has_ipn() } else { folder.has_dtn() })
+    }
+
+    fn side(&self, number: u32, layer: &str, scheme: &str) -> CheckSide {
+        // One that lacks the scheme of the pair keeps its own.
+        let ipn = self.has_scheme("ipn") && (scheme == "ipn" || !self.has_scheme("dtn"));
+        let id = if ipn { format!("ipn:{number}.0") } else { format!("dtn://node{number}/") };
         let Some((folder, _)) = &self.driver else {
-            let id = format!("ipn:{number}.0");
-            return CheckSide { implementation: self.text.clone(), id, takes: None, echo: true, restarts: true };
+            let limits = LayerLimits::default();
+            return CheckSide { implementation: self.text.clone(), id, limits, echo: true, restarts: true };
         };
-        let id = if folder.has_ipn() { format!("ipn:{number}.0") } else { format!("dtn://node{number}/") };
         CheckSide {
             implementation: self.text.clone(),
             id,
-            takes: folder.takes(layer).and_then(|text| text.parse::<DataVolume>().ok()),
+            limits: folder.limits(layer),
             echo: folder.answers_pings(),
             restarts: folder.restarts(),
         }
     }
 }
 
-/// Checks a pair; calls `each` with every line as it is known. Returns the lines.
+/// Checks a pair; calls `each` with every line as it is known.
 ///
 /// # Errors
 /// When a driver cannot be used at all, or the check was stopped.
-pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result<Vec<CheckLine>> {
+pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result<CheckedPair> {
     let mut lines = Vec::new();
     let mut add = |line: CheckLine| {
         each(&line);
@@ -111,12 +126,17 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
     let cannot = || format!("cannot create {}", options.folder.display());
     std::fs::create_dir_all(&options.folder).with_context(cannot)?;
     let mut sides = Vec::new();
-    for text in &options.pair {
+    let mut names = options.pair.clone().map(|text| text.split('@').next().unwrap_or_default().to_string());
+    for (text, name) in options.pair.iter().zip(&mut names) {
         let begun = Instant::now();
         let found = CheckedDriver::find(text, &here)?;
         if let Some((folder, driver)) = &found.driver {
             use crate::driver::Driver as _;
-            let outcome = match (folder.prints_version(), driver.version(&options.folder)) {
+            let version = driver.version(&options.folder);
+            if let Some(version) = &version {
+                *name += &format!(" {version}");
+            }
+            let outcome = match (folder.prints_version(), version) {
                 (_, Some(version)) => Ok(format!("version {version}, {}", folder.place)),
                 (false, None) => Ok(folder.place.clone()),
                 (true, None) => Err("its programs print no version that the driver's `match` finds".into()),
@@ -126,11 +146,12 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
         }
         sides.push(found);
     }
+    let scheme = if sides.iter().all(|side| side.has_scheme("ipn")) { "ipn" } else { "dtn" };
     for layer in layers(&sides, &options.layers)? {
-        let pair = [sides[0].side(1, layer), sides[1].side(2, layer)];
-        for trial in trials(&pair, layer) {
+        let pair = [sides[0].side(1, layer, scheme), sides[1].side(2, layer, scheme)];
+        let may_lose = sides.iter().any(|side| side.may_lose(layer));
+        for trial in trials(&pair, layer, may_lose) {
             let begun = Instant::now();
-            let may_lose = sides.iter().any(|side| side.may_lose(layer));
             let outcome = run_trial(options, layer, &trial, may_lose).map_err(|why| format!("{why:#}"));
             // A trial cut short says nothing about the two, and a table without the rest too much.
             if options.stop.load(Ordering::Relaxed) {
@@ -140,7 +161,7 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
             add(CheckLine { layer: Some(layer.into()), subject: trial.name.into(), outcome, seconds });
         }
     }
-    Ok(lines)
+    Ok(CheckedPair { names, lines })
 }
 
 /// Layers to try: those of `wanted`, or all that both sides have.
@@ -199,6 +220,9 @@ fn judge(run: &RunReader, scenario: &Scenario, may_lose: bool) -> Result<String>
     let least = |all: usize| if may_lose { all - all.div_ceil(DATAGRAMS_LOST) } else { all };
     let manifest = run.manifest();
     for file in manifest.files.iter().filter(|_| !may_lose) {
+        if file.equal() == Some(false) && file.received_bytes == file.sent_bytes {
+            bail!("the file of {} arrived with a part missing or changed", file.traffic);
+        }
         if file.equal() != Some(true) {
             bail!("the file of {} arrived with {} of {} bytes", file.traffic, file.received_bytes, file.sent_bytes);
         }

@@ -1,6 +1,6 @@
 //! Scenarios by which two implementations are tried against each other over one layer.
 
-use farlink_base::DataVolume;
+use crate::drivers::declared::LayerLimits;
 use std::fmt::Write;
 
 /// Smallest payload with an identity, bytes.
@@ -11,6 +11,8 @@ const SIZES: [(u64, u64); 4] = [(SMALLEST, 20), (1_000, 20), (60_000, 5), (1_000
 const BESIDE_PAYLOAD: u64 = 200;
 /// File that is compared byte for byte, bytes.
 const FILE: u64 = 300_000;
+/// Largest piece of the file, bytes.
+const PIECE: u64 = 60_000;
 
 /// One side of a check.
 #[derive(Clone, Debug)]
@@ -19,8 +21,8 @@ pub struct CheckSide {
     pub implementation: String,
     /// Node ID, as the implementation writes it.
     pub id: String,
-    /// Largest bundle that it receives over the layer, if its driver names one.
-    pub takes: Option<DataVolume>,
+    /// Limits of bundles over the layer.
+    pub limits: LayerLimits,
     /// Whether it answers pings.
     pub echo: bool,
     /// Whether it can be killed and started again.
@@ -36,8 +38,9 @@ pub struct CheckTrial {
     pub scenario: String,
 }
 
-/// Trials of a pair over a layer, in order.
-pub fn trials(sides: &[CheckSide; 2], layer: &str) -> Vec<CheckTrial> {
+/// Trials of a pair over a layer, in order. With `may_lose` a bundle is one datagram: what is under way in an outage or
+/// a restart is lost, and a file with it, so those are not tried.
+pub fn trials(sides: &[CheckSide; 2], layer: &str, may_lose: bool) -> Vec<CheckTrial> {
     let mut trials = Vec::new();
     let mut add = |name, duration: u32, more: &str| {
         trials.push(CheckTrial { name, scenario: scenario(sides, layer, duration, more) });
@@ -46,16 +49,30 @@ pub fn trials(sides: &[CheckSide; 2], layer: &str) -> Vec<CheckTrial> {
         let pings = "ping = { count = 10, interval = \"50 ms\", size = \"64 B\" }";
         add("ping", 60, &(traffic("a", "b", "1 s", pings) + &traffic("b", "a", "1 s", pings)));
     }
-    for (name, from, to, side) in [("bundles there", "a", "b", &sides[1]), ("bundles back", "b", "a", &sides[0])] {
+    for (name, alone, from, to, [giver, taker]) in [
+        ("bundles there", "one long there", "a", "b", [&sides[0], &sides[1]]),
+        ("bundles back", "one long back", "b", "a", [&sides[1], &sides[0]]),
+    ] {
+        let most = [giver.limits.gives, taker.limits.takes].into_iter().flatten().map(|limit| limit.bytes()).min();
+        let passes = |size: u64| most.is_none_or(|most| size + BESIDE_PAYLOAD < most);
         let mut all = String::new();
-        let takes = |size: u64| side.takes.is_none_or(|takes| size + BESIDE_PAYLOAD < takes.bytes());
-        for (size, count) in SIZES.iter().filter(|(size, _)| takes(*size)) {
+        for (size, count) in SIZES.iter().filter(|(size, _)| passes(*size)) {
             let bundles = format!("bundles = {{ count = {count}, size = \"{size} B\", interval = \"20 ms\" }}");
             all += &traffic(from, to, "1 s", &bundles);
         }
-        let piece = side.takes.map_or(60_000, |takes| takes.bytes().saturating_sub(1_000).clamp(100, 60_000));
-        let file = format!("file = {{ size = \"{FILE} B\", bundle_size = \"{piece} B\" }}");
-        add(name, 60, &(all + &traffic(from, to, "2 s", &file)));
+        if !may_lose {
+            let piece = most.map_or(PIECE, |most| most.saturating_sub(1_000).clamp(100, PIECE));
+            let file = format!("file = {{ size = \"{FILE} B\", bundle_size = \"{piece} B\" }}");
+            all += &traffic(from, to, "2 s", &file);
+        }
+        add(name, 60, &all);
+        if let Some(once) = giver.limits.once.into_iter().chain(taker.limits.once).map(|once| once.bytes()).min() {
+            let size = once.saturating_sub(BESIDE_PAYLOAD).max(SMALLEST);
+            add(alone, 120, &traffic(from, to, "1 s", &format!("bundles = {{ count = 1, size = \"{size} B\" }}")));
+        }
+    }
+    if may_lose {
+        return trials;
     }
     let ten = "bundles = { count = 10, size = \"1 kB\", interval = \"400 ms\" }";
     let down = "[[fault]]\nkind = \"link_down\"\nlink = \"l\"\nat = \"2 s\"\nlasts = \"2 s\"\n";
@@ -81,7 +98,14 @@ fn scenario(sides: &[CheckSide; 2], layer: &str, duration: u32, more: &str) -> S
         );
     }
     let _ = write!(text, "\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = {layer:?}\n");
-    let _ = write!(text, "rate = \"100 Mbit/s\"\ndelay = \"5 ms\"\n{more}");
+    // Others read datagrams from a socket buffer of default size, and put no fragments together.
+    let udpcl = layer == "udpcl";
+    let rate = if udpcl { 4 } else { 100 };
+    let _ = write!(text, "rate = \"{rate} Mbit/s\"\ndelay = \"5 ms\"\n");
+    if udpcl {
+        text += "mtu = \"65535 B\"\nudpcl = { datagram = \"65507 B\" }\n";
+    }
+    text += more;
     text
 }
 
@@ -92,19 +116,30 @@ fn traffic(from: &str, to: &str, start: &str, kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farlink_base::DataVolume;
     use farlink_scenario::Scenario;
 
-    fn side(implementation: &str, id: &str, takes: Option<u64>) -> CheckSide {
-        let takes = takes.map(DataVolume);
-        CheckSide { implementation: implementation.into(), id: id.into(), takes, echo: true, restarts: true }
+    fn side(implementation: &str, id: &str, limits: LayerLimits) -> CheckSide {
+        CheckSide { implementation: implementation.into(), id: id.into(), limits, echo: true, restarts: true }
+    }
+
+    fn limits(takes: u64) -> LayerLimits {
+        LayerLimits { takes: Some(DataVolume(takes)), ..LayerLimits::default() }
+    }
+
+    fn pair(limits: LayerLimits) -> [CheckSide; 2] {
+        [side("farlink", "ipn:1.0", LayerLimits::default()), side("x", "ipn:2.0", limits)]
+    }
+
+    fn names(trials: &[CheckTrial]) -> Vec<&str> {
+        trials.iter().map(|trial| trial.name).collect()
     }
 
     #[test]
     fn trials_are_valid_scenarios() {
-        let sides = [side("farlink", "ipn:1.0", None), side("dtn7-rs", "ipn:2.0", Some(63_000))];
-        let trials = trials(&sides, "tcpclv4");
-        let names: Vec<_> = trials.iter().map(|trial| trial.name).collect();
-        assert_eq!(names, ["ping", "bundles there", "bundles back", "across an outage", "b restarted", "a restarted"]);
+        let trials = trials(&pair(limits(63_000)), "tcpclv4", false);
+        let expected = ["ping", "bundles there", "bundles back", "across an outage", "b restarted", "a restarted"];
+        assert_eq!(names(&trials), expected);
         for trial in &trials {
             let scenario = Scenario::parse(&trial.scenario).unwrap_or_else(|why| panic!("{}: {why:?}", trial.name));
             assert!(scenario.has_foreign_nodes() && scenario.needs_simulation().is_none(), "{}", trial.name);
@@ -112,10 +147,37 @@ mod tests {
         // The largest bundle exceeds what the second takes.
         assert!(!trials[1].scenario.contains("1000000 B") && trials[2].scenario.contains("1000000 B"));
         assert!(trials[1].scenario.contains("bundle_size = \"60000 B\""));
-        let small =
-            |takes| super::trials(&[side("farlink", "ipn:1.0", None), side("x", "ipn:2.0", Some(takes))], "udpcl");
+        let small = |takes| super::trials(&pair(limits(takes)), "mtcp", false);
         // A payload of exactly that length makes a longer bundle.
         assert!(!small(60_050)[1].scenario.contains("60000 B\", interval"));
         assert!(Scenario::parse(&small(900)[1].scenario).is_ok() && small(900)[1].scenario.contains("= \"100 B\""));
+    }
+
+    #[test]
+    fn sender_limit_bounds_bundles_back() {
+        let gives = LayerLimits { gives: Some(DataVolume(10_000)), ..LayerLimits::default() };
+        let trials = trials(&pair(gives), "mtcp", false);
+        assert!(trials[1].scenario.contains("1000000 B") && !trials[2].scenario.contains("60000 B"));
+        assert!(trials[2].scenario.contains("bundle_size = \"9000 B\""));
+    }
+
+    #[test]
+    fn long_bundle_is_sent_alone() {
+        let once = LayerLimits { once: Some(DataVolume(5_000_000)), ..LayerLimits::default() };
+        let trials = trials(&pair(once), "stcp", false);
+        assert_eq!(names(&trials)[1..5], ["bundles there", "one long there", "bundles back", "one long back"]);
+        let scenario = Scenario::parse(&trials[2].scenario).unwrap();
+        assert_eq!(scenario.traffic.len(), 1);
+        assert!(trials[2].scenario.contains("count = 1, size = \"4999800 B\""));
+    }
+
+    #[test]
+    fn lossy_layer_has_neither_outage_nor_file() {
+        let trials = trials(&pair(limits(64_000)), "udpcl", true);
+        assert_eq!(names(&trials), ["ping", "bundles there", "bundles back"]);
+        for trial in &trials {
+            Scenario::parse(&trial.scenario).unwrap_or_else(|why| panic!("{}: {why:?}", trial.name));
+            assert!(!trial.scenario.contains("file = ") && trial.scenario.contains("65507 B"));
+        }
     }
 }

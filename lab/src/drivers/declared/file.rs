@@ -251,7 +251,9 @@ pub struct LayerEntry {
     pub word: String,
     /// Largest bundle that it receives; `None` for no known limit.
     pub takes: Option<String>,
-    /// Largest bundle that passes alone; `None` for no known limit.
+    /// Largest bundle that it sends; `None` for no known limit.
+    pub gives: Option<String>,
+    /// Largest bundle that passes alone, of which checks send one; `None` for no known limit.
     pub once: Option<String>,
     /// Whether each bundle is one datagram, which may be lost.
     #[serde(default)]
@@ -375,7 +377,8 @@ pub fn read(text: &str, folder_name: &str) -> Result<DriverFile, Vec<DriverMista
             let hint = format!("one of {}", names.join(", "));
             fail(entry.span().start, format!("`{name}` is no convergence layer"), &hint);
         }
-        for size in [&entry.get_ref().takes, &entry.get_ref().once].into_iter().flatten() {
+        let LayerEntry { takes, gives, once, .. } = entry.get_ref();
+        for size in [takes, gives, once].into_iter().flatten() {
             if let Err(why) = size.parse::<farlink_base::DataVolume>() {
                 fail(entry.span().start, why.to_string(), "e.g. takes = \"60 kB\"");
             }

@@ -3,6 +3,7 @@
 use super::check::check;
 use super::file::{self, DRIVER_FILE, DriverFile, DriverMistake};
 use anyhow::{Context, Result, anyhow, bail};
+use farlink_base::DataVolume;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -27,9 +28,23 @@ macro_rules! built_in {
 }
 
 built_in! {
+    "dtn7-go": ["driver.toml", "announce.py"];
     "dtn7-rs": ["driver.toml"];
+    "dtnme": ["driver.toml", "node.cfg.j2"];
     "ion": ["driver.toml", "node.rc.j2"];
     "toy": ["driver.toml", "toy.py"];
+    "ud3tn": ["driver.toml", "contacts.py"];
+}
+
+/// Limits of bundles over a layer.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct LayerLimits {
+    /// Largest bundle that the implementation receives.
+    pub takes: Option<DataVolume>,
+    /// Largest bundle that it sends.
+    pub gives: Option<DataVolume>,
+    /// Largest bundle that passes alone.
+    pub once: Option<DataVolume>,
 }
 
 /// Files of a driver, read and checked.
@@ -123,9 +138,16 @@ impl DriverFolder {
         self.file.layer.get_ref().contains_key(layer)
     }
 
-    /// Largest bundle that the implementation receives over a layer, if its driver names one.
-    pub fn takes(&self, layer: &str) -> Option<&str> {
-        self.file.layer.get_ref().get(layer)?.get_ref().takes.as_deref()
+    /// Limits of bundles over a layer, those that its driver names.
+    pub fn limits(&self, layer: &str) -> LayerLimits {
+        let entry = self.file.layer.get_ref().get(layer).map(toml::Spanned::get_ref);
+        // Volumes were checked when the file was read.
+        let volume = |text: &Option<String>| text.as_ref().and_then(|text| text.parse().ok());
+        entry.map_or_else(LayerLimits::default, |entry| LayerLimits {
+            takes: volume(&entry.takes),
+            gives: volume(&entry.gives),
+            once: volume(&entry.once),
+        })
     }
 
     /// Whether each bundle over a layer is one datagram, which may be lost.
@@ -136,6 +158,11 @@ impl DriverFolder {
     /// Whether its nodes may have IDs of the scheme `ipn`.
     pub fn has_ipn(&self) -> bool {
         self.file.ids != file::IdScheme::Dtn
+    }
+
+    /// Whether its nodes may have IDs of the scheme `dtn`.
+    pub fn has_dtn(&self) -> bool {
+        self.file.ids != file::IdScheme::Ipn
     }
 
     /// Whether its nodes answer pings.

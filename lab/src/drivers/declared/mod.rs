@@ -8,7 +8,7 @@ mod places;
 mod template;
 
 pub use file::{DRIVER_FILE, DriverMistake};
-pub use folder::{DriverFolder, names};
+pub use folder::{DriverFolder, LayerLimits, names};
 
 use crate::attached::{self, AppRecords, Attachment};
 use crate::driver::{BundleTally, Driver, NodeContext, Program, Stopping};

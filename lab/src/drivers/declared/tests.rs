@@ -53,6 +53,17 @@ fn command_has_layers_links_services() {
 }
 
 #[test]
+fn names_stand_for_numbers() {
+    let text = SCENARIO.replace("ipn:1.0", "dtn://one/").replace("ipn:2.0", "dtn://two/");
+    let line = with_node(&text, 1, |node| driver(DTN7).plan(node).unwrap().0.command.join(" "));
+    for part in
+        ["--nodeid dtn://two/ ", "--static-peer tcp://10.0.0.1:4556/one ", "--static-peer mtcp://10.0.1.2:16162/3"]
+    {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+#[test]
 fn applications_attach_by_declared_interface() {
     with_node(SCENARIO, 1, |node| {
         let driver = driver(DTN7);
@@ -104,7 +115,8 @@ fn node_killed_before_readiness_has_fallen() {
 fn what_implementation_lacks_is_told() {
     let plan = |from: &str, to: &str| {
         let text = SCENARIO.replace(from, to);
-        with_node(&text, 1, |node| driver(DTN7).plan(node).unwrap_err().to_string())
+        let driver = driver(&DTN7.replace("ids = \"any\"", "ids = \"ipn\""));
+        with_node(&text, 1, |node| driver.plan(node).unwrap_err().to_string())
     };
     for (from, to, said) in [
         ("layer = \"mtcp\"", "layer = \"ltp\"", "a link over ltp, which dtn7-rs lacks"),
@@ -125,25 +137,25 @@ fn mistakes_have_line_and_hint() {
         ("driver = 1", "", 1, "missing field `driver`"),
         ("name = \"dtn7-rs\"", "name = \"dtn7\"", 3, "in a folder called `dtn7-rs`"),
         ("bundles = [7]", "bundles = [5]", 4, "no version of the Bundle Protocol"),
-        ("ids = \"ipn\"", "ids = \"imc\"", 5, "imc"),
+        ("ids = \"any\"", "ids = \"imc\"", 5, "imc"),
         ("need = [\"dtnd\"]", "needs = [\"dtnd\"]", 8, "unknown field `needs`"),
         ("ports = [\"web\"]", "ports = [\"web\", \"more\"]", 13, "nothing uses port `more`"),
-        ("{{ node.number }}", "{{ node.nubmer }}", 15, "unknown placeholder `node.nubmer`"),
-        ("{{ node.number }}", "{{ node.number }", 15, ""),
-        ("{{ port.web }}\",\n", "{{ port.wbe }}\",\n", 15, "`port.wbe`"),
-        ("{{ parameter.store }}", "sled", 50, "nothing uses parameter `store`"),
-        ("bind=0.0.0.0\"]", "bind={{ link.port }}\"]", 21, "unknown placeholder `link.port`"),
+        ("{{ node.number }}", "{{ node.nubmer }}", 16, "unknown placeholder `node.nubmer`"),
+        ("{{ node.number }}", "{{ node.number }", 16, ""),
+        ("{{ port.web }}\",\n", "{{ port.wbe }}\",\n", 17, "`port.wbe`"),
+        ("{{ parameter.store }}", "sled", 59, "nothing uses parameter `store`"),
+        ("bind=0.0.0.0\"]", "bind={{ link.port }}\"]", 23, "unknown placeholder `link.port`"),
         ("port={{ layer.port }}:", "", 14, "nothing uses `layer.port`"),
         ("match = '(\\d+\\.\\d+\\.\\d+)'", "match = '\\d+'", 9, "`version.match` has no group"),
-        ("connect = \"{{ port.web }}\"", "log = \"x\", match = '('", 26, ""),
+        ("connect = \"{{ port.web }}\"", "log = \"x\", match = '('", 30, ""),
         ("{{ link.peer.address }}", "x", 14, "nothing uses `link.peer.address`"),
-        ("connect = \"{{ port.web }}\", ", "", 26, "needs one of `connect`"),
-        ("within = \"30 s\"", "within = \"30 parsecs\"", 26, "parsecs"),
-        ("via = \"dtn7-http\"", "via = \"dtn7-htp\"", 29, "`dtn7-htp` is no adapter"),
-        ("at = \"http://127.0.0.1:{{ port.web }}\"\n", "", 29, "needs `at`"),
-        ("[layer.mtcp]", "[layer.mtpc]", 37, "`mtpc` is no convergence layer"),
-        ("takes = \"60 kB\"", "takes = \"60 x\"", 40, "x"),
-        ("default = \"epidemic\"", "default = \"none\"", 45, "none of `one_of`"),
+        ("connect = \"{{ port.web }}\", ", "", 30, "needs one of `connect`"),
+        ("within = \"30 s\"", "within = \"30 parsecs\"", 30, "parsecs"),
+        ("via = \"dtn7-http\"", "via = \"dtn7-htp\"", 33, "`dtn7-htp` is no adapter"),
+        ("at = \"http://127.0.0.1:{{ port.web }}\"\n", "", 33, "needs `at`"),
+        ("[layer.mtcp]", "[layer.mtpc]", 44, "`mtpc` is no convergence layer"),
+        ("takes = \"64 kB\"", "takes = \"64 x\"", 48, "x"),
+        ("default = \"epidemic\"", "default = \"none\"", 54, "none of `one_of`"),
     ] {
         assert!(DTN7.contains(from), "{from}");
         let text = DTN7.replacen(from, to, 1);

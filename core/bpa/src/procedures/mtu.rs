@@ -131,7 +131,7 @@ pub(crate) fn wish(held: &Held, copy: bool) -> CopyOffer {
     if copy { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) }
 }
 
-/// Link with too small an MTU that a route decision chose, if the decision names no other.
+/// First link that a route decision chose, if it chose only links with too small an MTU (`narrow`).
 pub(crate) fn chosen(way: &RouteDecision, narrow: &[LinkId]) -> Option<LinkId> {
     match way {
         RouteDecision::One(leg) => Some(leg.link).filter(|link| narrow.contains(link)),

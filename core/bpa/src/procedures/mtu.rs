@@ -13,7 +13,8 @@ use farlink_book::{CopyOffer, Handle, Held, RouteDecision};
 
 /// Most bytes that a hop adds to a bundle beside this node's name: age, hop count, labels, heads.
 const HOP_MAX: u64 = 256;
-/// Most bytes that a hop adds by giving blocks another CRC ([`farlink_base::HopCrc`]): 5 for each of 129 blocks.
+/// Most bytes that a hop adds by giving blocks another CRC ([`farlink_base::HopCrc`]): 5 for each of 128 extension
+/// blocks and the payload.
 const CRC_MAX: u64 = 5 * 129;
 
 /// Part of a bundle that fits a link.

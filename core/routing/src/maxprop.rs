@@ -176,7 +176,7 @@ impl MaxProp {
 
 impl DeliveryForecast for MaxProp {
     /// Estimate by MaxProp's drop order: young bundles are dropped last; the others are dropped by the cost of their
-/// path, the highest first.
+    /// path, the highest first.
     fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let young = held.hops < self.threshold || via.is_some_and(|peer| peer.is(held.destination()));
         Some(DeliveryEstimate {

@@ -106,7 +106,7 @@ impl Sabr {
     }
 
     /// The best route that avoids the neighbours `tried` and the previous node; with `return_to_sender`, the previous
-/// node is used if there is no other route. `None` without a route, and for a group.
+    /// node is used if there is no other route. `None` without a route, and for a group.
     pub(super) fn best(
         &self,
         planner: &mut Planner,

@@ -15,7 +15,7 @@ pub struct Accel {
     pub carryless_sums: CarrylessSums,
 }
 
-/// Function with the signature of [`carryless_sums`], whose documentation is its contract.
+/// Function that computes the same as [`carryless_sums`], possibly with hardware support.
 pub type CarrylessSums = fn(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[u64; 2]]);
 
 /// Accelerated AES-GCM, in place, with 16- or 32-byte keys and 16-byte tags.

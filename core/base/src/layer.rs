@@ -257,11 +257,11 @@ pub enum Output {
     /// on. Repeated when a peer proves a node ID that it had only claimed.
     PeerUp {
         link: LinkId,
-        /// Node ID that the peer claimed, as text (TCPCL: SESS_INIT), if it did. Anyone can claim any.
+        /// Unproven node ID that the peer claimed, as text (TCPCL: SESS_INIT); `None`: it claimed none.
         claimed: Option<String>,
         /// Node ID that the peer's certificate proves; always the claimed one.
         proven: Option<String>,
-        /// Node of the peer's engine number (LTP), if it has one.
+        /// Node that uses the peer's LTP engine number; `None` in other layers.
         node: Option<NodeId>,
     },
     /// The session with the peer ended; a dynamic link no longer exists.

@@ -72,7 +72,7 @@ impl Duties {
         self.0 & bits == bits
     }
 
-    /// Lowest bit of the security reason: 0 for none, else its index in [`Self::SECURITY`] plus 1.
+    /// Position of the bits that hold the security reason: 0 for none, else the index in [`Self::SECURITY`] plus 1.
     const SECURITY_AT: u8 = 4;
     const SECURITY: [DeleteReason; 5] = [
         DeleteReason::MissingSecurity,
@@ -158,8 +158,8 @@ pub struct BundleMeta {
     /// Offset of the end of the primary block in `head`, by which the block can be skipped unparsed; 0: the codec
     /// searches for it.
     pub primary_end: u16,
-    /// Codec's data about the bytes after the payload: in version 7 the payload's CRC, in version 6 their number (they
-    /// end `head`).
+    /// Codec's data about the bytes after the payload: in version 7 the payload's CRC, in version 6 the number of these
+    /// bytes, which are the end of `head`.
     pub tail: u32,
     /// Number of bytes after the payload that are not in `head`.
     pub tail_len: u8,
@@ -261,7 +261,7 @@ pub struct Transfer {
     pub number: u64,
     /// Counter that gave the number; 0: the custodian has a counter for each destination.
     pub sequence: u64,
-    /// Type code of the block with this number on the wire, where it is not fixed; only the codec reads it.
+    /// Type code of the block that carries the number, if the encoding does not fix it; only the codec reads it.
     pub block: u64,
 }
 impl Transfer {
@@ -298,7 +298,7 @@ pub struct HopState {
     /// Whether a node on the path received the bundle from an unauthenticated neighbour (private block 241). Nodes that
     /// forward the bundle later do not clear this mark.
     pub unvouched: bool,
-    /// CRC type on departure; `None`: added blocks have that of the primary block, and all others their own.
+    /// CRC type on departure; `None`: blocks added here get the primary block's CRC type, other blocks keep their own.
     pub crc: Option<HopCrc>,
 }
 

@@ -1,8 +1,8 @@
 //! Settings of a node in one table, from which node files and their reload, scenarios for the simulator and the
 //! testbed, references, schemas and `--help` are derived.
 //!
-//! A row has a field with its default, range and help text. Read [`NodeSettings`] and [`NodeParam`] first. Names,
-//! addresses, files, and lists such as links and rules are not in the table.
+//! Each row describes one field: its default, range and help text. Read [`NodeSettings`] and [`NodeParam`] first.
+//! Names, addresses, files, and lists such as links and rules are not in the table.
 
 use crate::{
     ClockTrust, CrcType, DataVolume, Duration, LinkCrc, LogFormat, LogLevel, Profile, Setting, Unit, exact_volume,

@@ -57,7 +57,7 @@ pub enum Input {
         stream: StreamId,
         /// Node IDs that the peer's certificate proves, as text; empty if the certificate names no node.
         proven: Vec<String>,
-        /// Whether the certificate names no node, and a host other than the peer's.
+        /// Whether the certificate names no node, and its host names do not include the peer's host.
         contradicts: bool,
     },
 }

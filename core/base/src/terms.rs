@@ -79,7 +79,7 @@ terms! {
         "Whether bundles from elsewhere get it, too; otherwise their blocks leave as they came.";
 }
 
-/// Values of `times`: DTN milliseconds or Unix seconds.
+/// Words for the values of `times`: `false` (DTN milliseconds) and `true` (Unix seconds).
 const TIMES: &[&str] = &["dtn", "unix"];
 
 terms! {

@@ -28,8 +28,8 @@ fn on_processor() -> u64 {
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// Row of the table: mean cost of a step and the duration of each, the best of all runs, since other programs use the
-/// machine too.
+/// Row of the table: mean time of a step, and the time of each step timed on its own. Both are the best of all runs,
+/// because other programs use the machine too.
 struct SpeedRow {
     name: &'static str,
     mean_ns: f64,

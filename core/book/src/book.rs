@@ -152,7 +152,7 @@ impl Book {
         self.bytes += held.size();
         let slot = self.slots.insert(held);
         self.slots[slot].slot = slot;
-        // A list of one has no tail to append to.
+        // An empty list has no head to append to.
         if self.oldest == NIL {
             self.slots.begin(ARRIVAL, slot, NIL);
             self.oldest = slot;

@@ -49,7 +49,7 @@ impl Buckets {
     /// Number of the bucket for a hash; at least one bucket must exist.
     #[inline]
     pub fn place(&self, hash: u64) -> u32 {
-        // This mask has as many bits as the highest bucket number.
+        // This mask has as many bits as the number of buckets.
         let low = u32::MAX >> self.count.leading_zeros();
         let place = hash as u32 & low;
         // If that bucket does not exist yet, its entries are still in the one it will be split from.
@@ -70,7 +70,7 @@ impl Buckets {
         self.heads[place] = head;
     }
     /// Adds a bucket if there are fewer buckets than `entries`. Returns the numbers of the bucket to be split and of
-    /// the new one; `None` if no bucket was added, or the first.
+    /// the new one; `None` if no bucket was added, or if the new one is the first.
     pub fn grow(&mut self, entries: u32) -> Option<(u32, u32)> {
         if entries <= self.count {
             return None;

@@ -148,7 +148,7 @@ impl Calendar {
     }
     /// Removes an entry whose bucket is over; `None` if no bucket is over.
     pub fn pop(&mut self, slots: &mut Slots, now: Instant) -> Option<u32> {
-        // The bucket is over only after its last instant.
+        // `next` is the last instant of the earliest bucket: all its bundles have expired by then.
         if self.next > now {
             return None;
         }

@@ -63,7 +63,7 @@ impl Destinations {
     }
     /// Removes an entry from its destination's list.
     pub fn remove(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
-        // Removing an inner entry changes neither head nor end, to which alone the bucket refers.
+        // The bucket refers only to the head and end of a list, which stay if an inner entry is removed.
         if slots.is_inner(TOWARDS, slot) {
             slots.unlink(TOWARDS, NIL, slot);
             return;
@@ -77,7 +77,7 @@ impl Destinations {
             }
             (before, head) = (tail, written(slots.links(TOWARDS, tail).next));
         }
-        // The lists before it in the bucket are passed to find the one that refers to this list.
+        // `before` is the tail of the list that refers to this one; [`NIL`] if the bucket does.
         let mut now = slots.unlink(TOWARDS, head, slot);
         // The list is now empty: its end holds the head of the next list.
         if is_end(now) {

@@ -86,8 +86,8 @@ impl Flags {
     pub const ASIDE: u8 = 4;
     /// The bundle never has a record in the store: a reassembled bundle, a hello, or the outer bundle of a tunnel.
     pub const VIRTUAL: u8 = 8;
-    /// The bundle has no record: the store refused it, or it failed its security check. With [`Flags::VIRTUAL`]: the
-    /// outer bundle of a tunnel.
+    /// The bundle has no record: the store refused it, or it failed its security check. Together with
+    /// [`Flags::VIRTUAL`] the flag marks the outer bundle of a tunnel.
     pub const UNRECORDED: u8 = 16;
     /// The bundle is queued because the control moves it to a neighbour.
     pub const MOVES: u8 = 32;

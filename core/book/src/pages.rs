@@ -1,8 +1,8 @@
 //! Arrays that grow by a page and never move their elements: growth copies no more than the table of pages.
 //!
 //! Pages start small, so that a small book stays small, and grow with the array: 16 pages of `1 << FIRST` elements, 16
-//! of twice that, and so on, five sizes in all; all later pages have 32 times the size of the first. So at most a
-//! sixteenth of the space is empty.
+//! of twice that, and so on, five sizes in all; all later pages have 32 times the size of the first. So growth beyond
+//! the first 16 pages leaves at most a ninth of the space empty.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

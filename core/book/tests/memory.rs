@@ -28,7 +28,8 @@ fn each(before: usize, count: u64) -> f64 {
     (MEMORY.current_usage() - before) as f64 / count as f64
 }
 
-/// A million bundles for random destinations, expiring within `spread_ms`: bytes in the book, and with the bundles.
+/// Bytes per bundle of a book with a million bundles for random destinations that expire within `spread_ms`: without
+/// and with the bundles themselves.
 fn million(destinations: u64, spread_ms: u64) -> (f64, f64) {
     let mut rng = Rng::new(7);
     let before = MEMORY.current_usage();
@@ -46,7 +47,7 @@ fn million(destinations: u64, spread_ms: u64) -> (f64, f64) {
     (own, own + metas)
 }
 
-/// Many books that share bundles, `count` in each: bytes of a further holder, the book included.
+/// Bytes per entry, the books' fixed parts included, in a thousand books of `count` bundles each that share bundles.
 fn further(count: u64) -> f64 {
     const BOOKS: u64 = 1000;
     let mut rng = Rng::new(9);

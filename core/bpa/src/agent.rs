@@ -135,7 +135,7 @@ impl Agent {
             hellos: Lazy::default(),
             reports: Reports::new(limits.reports_per_second, rare.compressed),
             custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
-            // The numbers of transmissions have a stream of their own, because they must not be guessable.
+            // Numbers of tunnel transmissions come from a random stream of their own: they must not be guessable.
             tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             settings,
         }

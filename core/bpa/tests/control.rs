@@ -95,7 +95,7 @@ fn eviction_orders_negative_zero_and_nan_worth() {
 
 #[test]
 fn insufficient_eviction_evicts_nothing() {
-    // Only the bundle worth 1 may go for an arrival worth 1.5; alone it frees too little for the long one.
+    // Only the bundle worth 1 may go for an arrival worth 1.5; alone it frees too little for a long arrival.
     let control = Rule {
         admit: Box::new(|held| Ok(if held.bundle.sequence > 3 { 1.5 } else { 9.0 })),
         worth: Box::new(|held| [Some(1.0), Some(2.0), None][(held.number - 1) as usize % 3]),
@@ -262,7 +262,7 @@ fn send_continues_after_eviction() {
 
 #[test]
 fn banned_bundle_refused_unless_local() {
-    // The ban concerns forwarding; this node is the destination of the second one.
+    // The ban concerns forwarding; this node is the destination of the second bundle.
     let mine = from_two(2, EndpointId::ipn(1, 1));
     let id = mine.meta.id;
     for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NotAcceptable)), (mine, Ok(()))] {

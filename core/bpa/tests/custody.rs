@@ -435,7 +435,7 @@ fn custody_of_pieces_released_one_by_one() {
     node.receive_over(0, 3, said(2, Answer::Taken, About::One(rest), 2));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
 }
-/// A router that takes the link to the second node while it is up.
+/// A router that always takes link 0, to `ipn:2.0`.
 fn legs() -> Script {
     let leg = |now| NextHop { link: LinkId(0), not_before: now, until: farlink_base::Instant::MAX };
     Script {
@@ -486,7 +486,7 @@ fn custody_resumes_after_restart() {
         node.confirm(sent.id);
         assert_eq!((node.held() == 1, configured), (configured, configured));
         if configured {
-            // Sent before the restart; the signal arrives after it and names the number in the stored record.
+            // The bundle was sent before the restart; the signal after it names the number in the stored record.
             node.receive_over(1, 2, said(3, Answer::Taken, run(40, 40), 1));
             assert!(node.forgotten().contains(&(40, false)));
         }

@@ -183,7 +183,7 @@ fn idle_application_fills_no_reserve() {
 
 #[test]
 fn previous_node_cannot_fill_store_alone() {
-    // One previous node leaves room for others: 15 of 16 parts.
+    // One previous node may fill at most 15 of 16 parts of the unreserved room.
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
     let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);

@@ -137,7 +137,7 @@ fn unfragmentable_bundle_waits_with_one_event() {
 
 #[test]
 fn long_head_yields_no_tiny_fragments() {
-    // Fragments leave only over a link that takes at least twice the head; smaller ones would be mostly heads.
+    // A fragment carries payload of at least a quarter of its overhead; smaller ones would be mostly heads.
     let mut node = taking(AROUND_PIECE + 5);
     node.send_bytes(two(), 1000);
     assert_eq!((node.sent().len(), complaints(&node), node.held()), (0, 1, 1));

@@ -119,7 +119,7 @@ fn failed_outer_bundle_repeats_inner() {
 
 #[test]
 fn inner_bundles_end_deletes_outer() {
-    // An outer bundle is useless without the inner one's retention, and would deliver a deleted bundle.
+    // An outer bundle that outlived the inner one would deliver a deleted bundle.
     for stage in 0..3 {
         let mut node = node();
         node.carrier(1, false);
@@ -320,7 +320,7 @@ fn hello_inside_tunnel_is_ignored() {
 
 #[test]
 fn long_bundles_enter_one_by_one() {
-    // 64 MiB may be in the tunnel's rendering at once.
+    // Once 64 MiB or more are on their way into the tunnel, no further bundle enters.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|tunnel| tunnel.custody = false) }, None);
     for n in 1..=4 {
         node.receive(n, to_nine(n).payload(Payload::fill(n, 40 << 20)));

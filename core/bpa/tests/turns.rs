@@ -5,7 +5,7 @@ use crate::support::{Bundle, Node, Script, link};
 use farlink_base::{EndpointId, LinkId};
 use farlink_bpa::{Input, LinkSettings, Origin, Output};
 
-/// A node without links, with `bundles` for remote nodes, that meets `ipn:{n + 2}.0` over link `n`.
+/// A node whose links are down, with `bundles` bundles for remote nodes.
 fn node(bundles: u64) -> Node {
     let mut node = alone(Script::epidemic());
     (1..=bundles).for_each(|n| carried(&mut node, n, nine()));

@@ -55,8 +55,8 @@ impl Acks {
     pub fn has(&self, held: &Held) -> bool {
         self.known.contains_key(&held.bundle.id)
     }
-    /// Remembers that a bundle was delivered; `reporter` is null if this node saw it. Returns whether the delivery was
-    /// unknown.
+    /// Remembers that a bundle was delivered; `reporter` is null if this node saw the delivery itself. Returns whether
+    /// the delivery is new.
     pub fn note(&mut self, id: u128, reporter: NodeId) -> bool {
         if self.known.contains_key(&id) {
             return false;

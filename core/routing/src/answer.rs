@@ -19,7 +19,7 @@ pub struct RouteRequest<'a> {
     pub at: &'a str,
     /// Length of the encoded bundle, such as `100 kB`.
     pub size: &'a str,
-    /// End of its lifetime, written like `at`.
+    /// End of the bundle's lifetime, written like `at`; `None`: no end.
     pub expires: Option<&'a str>,
     /// Class of service: `bulk`, `normal` or `expedited`.
     pub priority: &'a str,

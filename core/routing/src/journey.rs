@@ -61,7 +61,7 @@ impl PlanIndex {
         }
         None
     }
-    /// Neighbours in the plan, each with the contacts that may not be over at `at`.
+    /// Neighbours of a node in the plan, each with its contacts from the first that ends after `at`.
     fn leading_from(&self, place: u32, at: u64) -> impl Iterator<Item = (u32, &[PlacedContact])> {
         let from = self.nodes.get(place as usize).copied();
         let groups = from.into_iter().flat_map(|node| self.groups_from(node));

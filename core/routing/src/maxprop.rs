@@ -100,7 +100,7 @@ impl MaxProp {
             // Only reported entries may go: this node's own meetings stay.
             let Some(loser) = self.reporters.loser() else { return };
             self.forget(loser);
-            // The reporter's own entry was the next to go: it gets nothing.
+            // The evicted entry is the one that the report would replace: the report is dropped.
             if loser == who {
                 return;
             }
@@ -175,7 +175,8 @@ impl MaxProp {
 }
 
 impl DeliveryForecast for MaxProp {
-    /// Estimate by MaxProp's drop order: young bundles are dropped last, then those with the cheapest path.
+    /// Estimate by MaxProp's drop order: young bundles are dropped last; the others are dropped by the cost of their
+    /// path, the highest first.
     fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let young = held.hops < self.threshold || via.is_some_and(|peer| peer.is(held.destination()));
         Some(DeliveryEstimate {
@@ -220,7 +221,7 @@ impl Router for MaxProp {
         if self.acks.has(held) {
             return None;
         }
-        // Costs come after all young bundles, in millionths of a hop.
+        // Bundles that are not young come after all young ones, by cost in millionths of a hop.
         let by_cost = || 1_000 + (self.cost(held) * 1e6) as u64;
         let rank = if held.hops < self.threshold { u64::from(held.hops) } else { by_cost() };
         Some(CopyOffer::copy(held, rank))

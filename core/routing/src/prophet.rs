@@ -344,7 +344,7 @@ mod tests {
         assert_eq!([1, 3, 4].map(|node| router.chance(NodeId(node))), [0.0, 0.5, 0.5 * 0.8 * 0.9]);
         on_table(&mut router, &site, two, &[(3, 0.5), (4, 0.2)]);
         assert_eq!(router.chance(NodeId(4)), 0.5 * 0.8 * 0.9);
-        // RFC 6693 3.6: greater than, as 3 is met by both alike.
+        // RFC 6693 3.6: only a greater predictability counts, and both have 0.5 for node 3.
         let bundle = site.keep(3, 100);
         assert_eq!(router.wants(&site.node(), site.peer(two), site.held(bundle)), None);
     }

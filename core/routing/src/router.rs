@@ -7,8 +7,8 @@ use farlink_book::{
     Actions, CopyOffer, DeliveryForecast, EventMask, Held, NextHop, Node, Peer, PolicyEvent, RouteDecision,
 };
 
-/// A router of one node. Decisions only read; [`Router::on`], [`Router::on_plan`] and [`Router::route`], which may
-/// book, change its state.
+/// A router of one node. [`Router::on`], [`Router::on_plan`] and [`Router::route`] may change its state; the other
+/// decisions only read it.
 ///
 /// Planned bundles are pushed: [`Router::route`] assigns them to a link. Copies are pulled: while a neighbour is up,
 /// [`Router::wants`] decides which bundles it gets next. The agent itself first passes carried bundles to their

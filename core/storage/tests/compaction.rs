@@ -181,7 +181,7 @@ fn delivery_past_its_time_forgotten() {
 
 #[test]
 fn deletion_outlasts_file_that_was_copied() {
-    // The copy's file and the original both have a record of the bundle, so the deletion must outlast both.
+    // The original file and the copy's file each have a record of the bundle: the deletion must outlast both.
     let mut world = open(7, Config { segment_bytes: 4096, ..small(400_000) });
     let copied = world.put(1);
     let passing = [(); 3].map(|()| world.put(1000));

@@ -25,8 +25,8 @@ fn ask_for_file(world: &mut StoreWorld) -> u64 {
 fn fill_disk(world: &mut StoreWorld) {
     world.disk.space = Some(world.disk.len());
 }
-/// Fills the disk, with deletions in the file made of the reserve. Returns the bundles left in the first file, and a
-/// longer one in the second, which also has a short one.
+/// Fills the disk; deletions are in the file made of the reserve. Returns the bundles left in the first file, and a
+/// long bundle of the second file, which also has a short one.
 fn full(world: &mut StoreWorld) -> (Vec<u64>, u64) {
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..9).map(|_| world.put(100_000)).collect();

@@ -349,7 +349,7 @@ fn very_long_rope_read_alone() {
     assert_eq!(world.outstanding.len(), 2);
 }
 
-/// A start at whose `step`-th operation an application begins to send, and another one gives up.
+/// A start at whose `step`-th operation one bundle begins to arrive and is dropped, and another begins to arrive.
 fn begun_while_read(step: usize) {
     let mut before = world(small(512 * 1024), 7);
     let kept: Vec<u64> = (0..3).map(|_| spilled(&mut before)).collect();

@@ -253,7 +253,7 @@ fn bundle_of_reused_number_is_damage() {
     let untouched = first.disk.files.keys().filter(|file| left.get(file) == found.get(file)).count();
     assert!(untouched > 1, "{untouched} files of {}", first.disk.files.len());
 }
-/// Changes the file number in all records of a file.
+/// Changes the file number in all records and header copies of a file, and the headers' last bundle number to `above`.
 fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
     let crc32c = Accel::default().crc32c;
     for at in 0..bytes.len().saturating_sub(48) {

@@ -259,8 +259,8 @@ impl Custody {
         entry.taken.insert(piece.start.max(own.start)..piece.end.min(own.end));
         entry.taken.covers(&own)
     }
-    /// Adds a bundle's number to an answer, which leaves with others after `signal_delay` or once it has enough
-    /// numbers.
+    /// Adds a bundle's number to the gathered answer of `group`, which is sent after `signal_delay` or once it has
+    /// `signal_bundles` numbers.
     fn gather(&mut self, now: Instant, group: CustodySignalGroup, number: u64) {
         let due = now + self.settings.signal_delay;
         let most = self.settings.signal_bundles;
@@ -279,7 +279,7 @@ impl Custody {
         }
     }
     fn hurry(&mut self, now: Instant) {
-        // Bounds the table of receivers: the answer that waits longest leaves at once.
+        // Bounds the table of groups: the answer that waits longest leaves at once.
         let Some((_, group)) = self.by_due.pop_first() else { return };
         if let Some(gathered) = self.gathered.get_mut(&group) {
             gathered.due = now;

@@ -131,7 +131,7 @@ impl Agent {
         let peer = self.neighbours.peers().get(signal.from);
         let itself =
             peer.and_then(|peer| peer.identity_as(signal.source)).is_some_and(|sure| sure >= Identity::Address);
-        // A node cannot have custody of a bundle that left for no neighbour.
+        // The bundle must have left here, and the neighbour must be the signal's source or have been given it.
         if !entry.handed || (!itself && !entry.to.contains(&signal.from)) {
             signal.foreign = true;
             return;

@@ -16,8 +16,7 @@ use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
 /// Store flag of bundles that this node has custody of.
 pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
-/// Most ranges of numbers in one signal: with at most 20 bytes each, it stays below 1 % of the longest bundle that any
-/// node accepts.
+/// Most ranges of numbers in one signal: with at most 20 bytes each, they take less than 41 kB.
 const RUNS_MAX: usize = 2048;
 /// Longest head, in bytes, of a bundle that this node accepts custody of: every custodian writes its name into the
 /// head.
@@ -46,7 +45,7 @@ impl Agent {
     }
 
     /// Node ID under which this node takes custody of a bundle: one of the source's scheme, if there is one. `None` for
-    /// a source in numbers if this node has only names, for which a version 6 bundle without dictionary has no place
+    /// an ipn source if this node has only dtn names, for which a version 6 bundle without dictionary has no place
     /// (RFC 6260).
     fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
         let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
@@ -218,9 +217,9 @@ impl Agent {
     }
 
     /// Whether this node surely stays custodian of a bundle that `other` sends again, so that `other` may release it.
-    /// Once the bundle was handed on, this is sure only if `other` was custodian before this node: any other may have
-    /// got the bundle through this node. Its custody signal under way would end custody here, too, and no custodian
-    /// would be left.
+    /// Once the bundle was handed on, this is sure only if `other` was custodian before this node: another node may
+    /// have got the bundle through this one. Its custody signal, still under way, would end custody here, too, and no
+    /// custodian would be left.
     fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
         let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
         entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))

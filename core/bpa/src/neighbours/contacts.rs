@@ -205,7 +205,7 @@ impl Agent {
         }
     }
 
-    /// Ends the offers to a neighbour out of reach, and drops its unsent hellos.
+    /// Ends the offers to a neighbour out of reach, and drops unsent hellos to it.
     fn part(&mut self, now: Instant, peer: farlink_base::PeerId) {
         if let Some(timer) = self.outbound.offers.made().and_then(|offers| offers.end(&mut self.book, peer)) {
             self.work.cancel(timer);

@@ -12,9 +12,9 @@ use core::time::Duration;
 use farlink_base::{Instant, PeerId};
 use farlink_book::{Identity, Peer};
 
-/// Fixed charge of a hello: eight a second.
+/// Fixed charge of a hello: eight hellos use up a second of budget.
 pub(super) const HELLO: Duration = Duration::from_millis(125);
-/// Charge per byte of a hello: 250 kB a second.
+/// Charge per byte of a hello: 250 kB use up a second of budget.
 pub(super) const BYTE: Duration = Duration::from_micros(4);
 /// Charge per held bundle that is examined again.
 pub(super) const HELD: Duration = Duration::from_micros(10);

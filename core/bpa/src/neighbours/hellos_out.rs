@@ -125,7 +125,7 @@ impl Agent {
             let listed = |held: &&Held| !held.bundle.is_anonymous() && !self.is_hello(held);
             let kept = self.book.all().filter(listed).map(|held| held.bundle.id);
             // At most half of the list are deliveries, so that held bundles are listed, too, the oldest first: they had
-            // the most time to spread. A bundle left out is at worst offered in vain: the neighbour's copy is refused.
+            // the most time to spread. A bundle left out is at worst offered in vain: this node then refuses the copy.
             for id in self.remembered.newest_deliveries().take(IDS_MAX / 2).chain(kept).take(IDS_MAX) {
                 put_u64(&mut content, id as u64);
             }

@@ -164,8 +164,8 @@ impl Agent {
         }
     }
 
-    /// Queues a bundle for its endpoint once it is durable. An earlier delivery could be repeated without a mark: the
-    /// node crashes, forgets the bundle, and receives it again.
+    /// Queues a bundle for its endpoint once it is durable. A delivery before that could be repeated without the mark
+    /// of a repetition: the node crashes, forgets the bundle, and receives it again.
     // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3, 5050-3.1-5, 5050-5.7-4
     pub(crate) fn await_delivery(&mut self, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };

@@ -25,8 +25,8 @@ pub(crate) enum Place {
 }
 
 impl Agent {
-    /// Whether two bundles of one identity are the same. `None` if that cannot be decided: one is encrypted and there
-    /// is no key, or its digest was not kept.
+    /// Whether two bundles of one identity are the same. `None` if that cannot be decided: a payload is encrypted and
+    /// there is no key, or a payload is not in memory and its digest was not kept.
     fn same(&self, a: &BundleMeta, b: &BundleMeta, edge: &mut dyn Edge) -> Option<bool> {
         if !same_primary(a, b) {
             return Some(false);

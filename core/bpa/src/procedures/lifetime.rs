@@ -9,7 +9,7 @@ use core::time::Duration;
 use farlink_base::{BundleMeta, DeleteReason, DtnTime, Instant, Sink, store};
 use farlink_book::{Handle, Held, Why};
 
-/// Least difference of lifetimes that counts as an override; clocks alone cause smaller ones.
+/// Least difference by which this node counts as having shortened a lifetime; clocks alone cause smaller ones.
 const SHORTENED: Duration = Duration::from_millis(100);
 
 impl Agent {

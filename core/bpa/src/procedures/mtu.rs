@@ -13,7 +13,8 @@ use farlink_book::{CopyOffer, Handle, Held, RouteDecision};
 
 /// Most bytes that a hop adds to a bundle beside this node's name: age, hop count, labels, heads.
 const HOP_MAX: u64 = 256;
-/// Most bytes that a hop adds by giving blocks another CRC ([`farlink_base::HopCrc`]): 5 for each of 129 blocks.
+/// Most bytes that a hop adds by giving blocks another CRC ([`farlink_base::HopCrc`]): 5 for each of 128 extension
+/// blocks and the payload.
 const CRC_MAX: u64 = 5 * 129;
 
 /// Part of a bundle that fits a link.
@@ -131,7 +132,7 @@ pub(crate) fn wish(held: &Held, copy: bool) -> CopyOffer {
     if copy { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) }
 }
 
-/// Link with too small an MTU that a route decision chose, if the decision names no other.
+/// First link that a route decision chose, if it chose only links with too small an MTU (`narrow`).
 pub(crate) fn chosen(way: &RouteDecision, narrow: &[LinkId]) -> Option<LinkId> {
     match way {
         RouteDecision::One(leg) => Some(leg.link).filter(|link| narrow.contains(link)),

@@ -1,4 +1,4 @@
-//! Delay of bundles that come back before they are routed again ([`Loops`](crate::state::loops::Loops)).
+//! Delay of the routing of bundles that come back ([`Loops`](crate::state::loops::Loops)).
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -10,8 +10,8 @@ use farlink_base::{BundleMeta, Event, Facts, Instant, Payload, Sink};
 use farlink_book::Handle;
 
 impl Agent {
-    /// Whether nothing but the lifetime ends loops of a bundle: it has no hop count, and the router makes no copies
-    /// (one that does knows which nodes had a copy).
+    /// Whether nothing but the lifetime ends loops of a bundle: it has no hop count, and the router makes no copies (a
+    /// router that makes copies knows which nodes had one).
     fn may_loop(&self, bundle: &BundleMeta) -> bool {
         !bundle.facts.has(Facts::HOPS) && !bundle.is_anonymous() && !self.policies.offers()
     }

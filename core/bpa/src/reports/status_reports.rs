@@ -58,8 +58,8 @@ impl Agent {
         self.settings.node.status_reports && self.report_if(cx, meta, flag, status, reason)
     }
 
-    /// Makes a status report if the bundle requests all of `flag`, even if status reports are disabled. Returns whether
-    /// it was made: not without a request, before the store is open, or beyond the rate limit.
+    /// Makes a status report if the bundle requests all of `flag`, even if status reports are disabled; none is made
+    /// before the store is open or beyond the rate limit. Returns whether it was made.
     pub(crate) fn report_if<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,

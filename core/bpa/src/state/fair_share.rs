@@ -19,8 +19,8 @@ pub(crate) const KEPT_FLAGS: u8 = Flags::STRANGE;
 /// count as made here after a restart, when its previous node is unknown.
 pub(crate) const KEPT_CAME: u32 = 1 << 9;
 
-/// Party that a bundle is charged to. Applications are parties, too: one that sends more than leaves must not shut out
-/// others.
+/// Party that a bundle is charged to. Applications are parties, too: an application that sends faster than its bundles
+/// leave must not shut out others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PreviousNode {
     Neighbour(PeerId),

@@ -45,8 +45,8 @@ struct LoopTable {
     slots: Vec<Slot>,
     used: usize,
     most: usize,
-    /// Whether entries that have returned may be replaced, too: true in the table of bundles that no link vouches for,
-    /// all of which a sender that sends each bundle twice would otherwise occupy.
+    /// Whether entries that have returned may be replaced, too. True in the table of bundles that no link vouches for:
+    /// a sender that sends each bundle twice would otherwise occupy all of it.
     yields: bool,
 }
 
@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(loops.returned(7, !strange, at(1)), None, "strangers and others are told apart");
             let returns = [7, 7, 8].map(|tag| loops.returned(tag, strange, at(2)));
             assert_eq!(returns, [Some(1), Some(2), None]);
-            // A million other bundles must not evict the one that returned.
+            // A million other bundles must not evict a vouched one that returned.
             for id in 100..1_000_000 {
                 loops.forwarded(id, strange, at(3));
             }

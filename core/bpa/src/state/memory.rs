@@ -65,7 +65,7 @@ impl Memory {
     /// Whether payloads should leave memory once they are on disk: memory holds more than `most` bytes of payloads, or
     /// is scarce.
     pub fn is_scarce(&self, most: u64) -> bool {
-        // Under pressure nothing on disk may stay, whatever the bound.
+        // Under pressure no payload that is on disk may stay in memory, whatever the bound.
         self.resident > most || self.scarce.pressure > Pressure::None
     }
     /// Whether the walk that gives bundles memory of their own is in progress.

@@ -19,7 +19,7 @@ struct Offer {
     seen_all: bool,
     /// Deadline of the neighbour's summary; no bundle is copied before the summary or the deadline.
     awaits: Option<Instant>,
-    /// Timer of that deadline.
+    /// Timer of the deadline of the neighbour's summary.
     timer: Option<TimerKey>,
     /// Whether the neighbour stands in line for a walk.
     busy: bool,

@@ -14,7 +14,7 @@ use farlink_book::{Book, Handle, RetentionConstraint};
 pub(crate) enum Debt {
     /// A layer that offered this bundle.
     Offer(OfferToken),
-    /// An application that requested to send it.
+    /// An application that requested to send the bundle.
     Request(RequestId),
     /// A layer that offers the bundle of which this one is a piece, and the range of that bundle's bytes to promise
     /// then.
@@ -46,7 +46,7 @@ impl PendingCommits {
         self.owed.insert(number, Owed { bundle, debts: debt.into_iter().collect(), refused: None });
         book.hold(bundle, RetentionConstraint::Commit);
     }
-    /// Adds a receiver of the same answer. Returns false if no commit of the bundle is pending.
+    /// Adds a receiver of the answer about a bundle. Returns false if no commit of the bundle is pending.
     pub fn add(&mut self, number: u64, debt: Debt) -> bool {
         match self.owed.get_mut(&number) {
             Some(owed) => {

@@ -128,7 +128,7 @@ impl Agent {
             (held.from, held.flags.has(Flags::STRANGE) || !configured)
         })
     }
-    /// Number of the tunnel that a bundle came through, used where otherwise a neighbour's number stands.
+    /// Number that stands for the tunnel that a bundle came through as its previous node ([`PeerId::tunnel`]).
     pub(crate) fn tunnel_of(&self, token: OfferToken) -> PeerId {
         let place = self.tunnels.as_ref().and_then(|tunnels| tunnels.place_of(DeliveryId(token.ticket.0)));
         PeerId::tunnel(place.unwrap_or(0) as u32)

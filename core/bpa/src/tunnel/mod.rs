@@ -348,8 +348,8 @@ impl Tunnels {
         self.plain.insert(number);
     }
 
-    /// Adds a transmission's number to an answer, which leaves with others after the tunnel's `signal_delay` or once it
-    /// has enough numbers.
+    /// Adds a transmission's number to the gathered answer of `group`, which is sent after the tunnel's `signal_delay`
+    /// or once it has `signal_bundles` numbers.
     fn gather(&mut self, now: Instant, group: TunnelSignalGroup, number: u64) {
         let Some(settings) = self.settings(group.rule) else { return };
         let (due, most) = (now + settings.signal_delay, settings.signal_bundles);

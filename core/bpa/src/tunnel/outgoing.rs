@@ -186,7 +186,7 @@ impl Agent {
                 if let (Some(tunnels), Some(held)) = (&mut self.tunnels, self.book.get(outer)) {
                     tunnels.wrapped(number, held);
                 }
-                // No application created it, and statistics count only those bundles.
+                // No `Created` event: statistics count only bundles that applications created.
                 self.notify_kept(now, outer, None);
                 self.work.push(Step::Dispatch(outer));
             }

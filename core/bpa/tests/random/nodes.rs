@@ -68,7 +68,7 @@ fn limits(seed: u64) -> farlink_bpa::Limits {
     }
     limits
 }
-/// A tunnel to `ipn:3`, with custody or without.
+/// A tunnel to `ipn:3`, with custody or without; `None` for some seeds.
 pub fn rare(seed: u64) -> Option<Box<farlink_bpa::RareSettings>> {
     let mut rng = Rng::stream(seed, 7);
     let tunnel = farlink_bpa::TunnelSettings {

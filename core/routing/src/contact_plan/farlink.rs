@@ -293,7 +293,7 @@ pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
     if let Some(epoch) = plan.epoch {
         let _ = writeln!(text, "epoch {epoch}");
     }
-    // Nodes with a dtn name are written by it and need no `node` line.
+    // Nodes with a dtn name are written by that name and need no `node` line.
     for (name, node) in names.iter().filter(|(_, node)| !node.is_named()) {
         let _ = writeln!(text, "node {name} {}", node.0);
     }

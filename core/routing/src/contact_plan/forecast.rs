@@ -28,8 +28,8 @@ pub struct ForecastRequest {
     pub until: PlanTime,
 }
 
-/// Forecasts a node's store; instants of the result are plan times. As in ION, light time is ignored: otherwise a
-/// contact in both directions would seem to take first and bring last.
+/// Forecasts a node's store; instants of the result are plan times. As in ION, light time is ignored: otherwise
+/// bundles would seem to leave over a contact in both directions before any arrive.
 pub fn forecast(plan: &ContactPlan, question: &ForecastRequest) -> Forecast {
     let ForecastRequest { node, from, until, .. } = *question;
     // Applications are assumed to produce and consume all the time.

@@ -6,7 +6,7 @@
 //! a range   +0 +3600 1 2 600             # start, end, one node, other node, light seconds
 //! ```
 //!
-//! A range between a smaller and a larger node number holds in both directions unless the reverse is given. Other
+//! A range from a smaller to a larger node number holds in both directions unless the reverse is given. Other
 //! commands are skipped with a warning, and so are contacts that give no transmission window between two nodes:
 //! registrations (time `-1`), hypothetical ones (time `0`), and those of a node with itself.
 
@@ -88,8 +88,8 @@ impl IonReader {
         })
     }
 
-    /// Parses start and end. If the start counts from the time of reading, which no file contains, an end in wall
-    /// time cannot be placed: authors write a distant one to mean no end.
+    /// Parses start and end. After a start that counts from the time of reading, which no file contains, an end in wall
+    /// time cannot be placed. It is taken to mean no end, for which authors write a distant time.
     fn times(&mut self, line: u32, start: &str, end: &str) -> Result<(When, When), PlanError> {
         let (from, mut to) = (self.when(line, start)?, self.when(line, end)?);
         if from.base.is_none() && to.base.is_some() {
@@ -222,8 +222,8 @@ impl IonReader {
     }
 }
 
-/// Light time of a contact: a range of its own direction before the symmetric one; a range with the same times before
-/// one that covers the start, and of those the latest.
+/// Light time of a contact. A range of its own direction precedes one of the reverse direction. In each direction, a
+/// range with the same times precedes ranges that cover the contact's start, of which the latest counts.
 fn delay_of(ranges: &RangeTable, contact: &Contact) -> Option<Duration> {
     let find = |pair| {
         let list: &Vec<_> = ranges.get(&pair)?;

@@ -84,7 +84,7 @@ pub fn parse_seconds(text: &str) -> Option<u64> {
         let mut part = whole.checked_mul(unit)?;
         let mut place = unit;
         for digit in fraction.bytes() {
-            // Digits below the nanosecond add nothing; each unit divides by ten often enough for the others.
+            // Digits below the nanosecond add nothing; those above it divide every unit without a remainder.
             part = part.checked_add(u64::from(digit - b'0') * place / 10)?;
             place /= 10;
         }
@@ -146,7 +146,7 @@ pub(super) fn choose_epoch(
     if declared.is_some() {
         return Ok(declared);
     }
-    // Wall time alone sets an epoch; a mix with offsets would be ambiguous without one.
+    // Only a plan in wall time chooses its epoch; offsets in the same plan would be ambiguous without a declared one.
     let (mut earliest, mut relative) = (None::<DtnTime>, None);
     for (line, when) in times {
         match when.base {

@@ -16,7 +16,7 @@ const HELD_BYTES: usize = 48;
 const COPY_BYTES: usize = 40;
 
 /// Bundles of a neighbour by destination, oldest first: creation time, in ms on this process's clock, and the bytes of
-/// this and all older ones.
+/// this bundle and all older ones.
 #[derive(Default, Debug)]
 pub struct NeighbourQueue(BTreeMap<NodeId, Vec<(i64, u64)>>);
 

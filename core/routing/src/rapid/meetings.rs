@@ -84,7 +84,7 @@ impl MeetingTable {
         while !fits(self) {
             let Some(loser) = self.reporters.loser() else { return };
             self.forget(loser);
-            // The reporter's own row was the next to go: it gets nothing.
+            // The evicted row is the one that the report would replace: the report is dropped.
             if loser == node {
                 return;
             }

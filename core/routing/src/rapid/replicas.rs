@@ -38,9 +38,9 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Learns a copy, if the report is newer than the known one. If it is new, or its rate differs by a quarter from
-    /// the one relayed before, `change` is incremented, so that the copy is relayed. `reporter` is the node that sent
-    /// the report.
+    /// Learns a copy, if the report is newer than the known one. If the copy is new, or its rate differs by more than a
+    /// quarter from the rate relayed before, `change` is incremented, so that the copy is relayed. `reporter` is the
+    /// node that sent the report.
     pub fn learn(&mut self, id: u128, copy: KnownCopy, reporter: NodeId, change: &mut u64) {
         if !(0.0..=RATE_MAX).contains(&copy.rate) {
             return;

@@ -216,7 +216,7 @@ fn unconfirmed_state_is_sent_again() {
     let (mut ours, mut theirs) = (Rapid::new(&[], 1), Rapid::new(&[], 2));
     let (mut here, mut there) = (RouterSite::new(), RouterSite::new());
     let (them, us) = (here.meet(2, 0), there.meet(1, 0));
-    // Copies in a hello: 88 bytes are for the rest, of which one row of meetings is new each time.
+    // Copies in a hello: its other parts take 88 bytes, with one changed row of meetings each time.
     let copies = |hello: &[u8]| (hello.len() - 88) / 40;
     let receive_one = |router: &mut Rapid, site: &RouterSite, from, bytes: &[u8]| {
         drop(on_event(router, site, PolicyEvent::Heard { from, bytes }))

@@ -22,8 +22,8 @@ use farlink_base::{DataRate, NodeId};
 const NODES_MIN: usize = 500;
 /// Time for which a window serves, ns: longer windows give looser bounds, shorter ones are computed more often.
 const SERVES: u64 = 120_000_000_000;
-/// Length of a window beyond [`SERVES`], ns: a route that begins at the end of that time still arrives within the
-/// window.
+/// Length of a window beyond [`SERVES`], ns: a route that begins at the end of that time has this long to arrive within
+/// the window.
 const BEYOND: u64 = 10_000_000_000;
 /// Maximum bytes of bounds kept; beyond that they are dropped and computed again on demand.
 const KEPT_MAX: usize = 256 << 20;
@@ -118,7 +118,7 @@ impl BoundsWindow {
             let into = self.first[place as usize] as usize..self.first[place as usize + 1] as usize;
             for &Into { from, delay, rate } in &self.into[into] {
                 if cached.0 != rate {
-                    // Bookings round their ends up, so behind one the time may be a nanosecond less.
+                    // The end of a booking is rounded up, so a transmission behind it may take a nanosecond less.
                     cached = (rate, nanoseconds(rate.time_for(volume)).saturating_sub(1));
                 }
                 let whole = after.saturating_add(delay).saturating_add(cached.1);

@@ -269,8 +269,8 @@ impl RandomRequest {
     }
 }
 
-/// A path of the reference search, ordered best first. Its contacts are compared by the last one, links outside the
-/// plan first.
+/// A path of the reference search, ordered best first. Otherwise equal paths are ordered by their last contact, links
+/// outside the plan first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Plain {
     arrival: u64,

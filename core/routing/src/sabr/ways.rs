@@ -105,7 +105,8 @@ impl Sabr {
         self.way(planner, node, &self.query(node, held, held.size(), avoid))
     }
 
-    /// The best route that avoids the neighbours `tried` and, if possible, the previous node. `None` for a group.
+    /// The best route that avoids the neighbours `tried` and the previous node; with `return_to_sender`, the previous
+    /// node is used if there is no other route. `None` without a route, and for a group.
     pub(super) fn best(
         &self,
         planner: &mut Planner,
@@ -175,8 +176,8 @@ impl DeliveryForecast for Sabr {
         let chance = self.chance(way.route.path.iter().filter_map(|hop| hop.contact));
         Some(DeliveryEstimate { chance, arrival: way.arrival })
     }
-    /// Flows of contacts towards and from this node. As in ION, light time is ignored: contacts in both directions
-    /// would otherwise seem to bring bundles before they take them.
+    /// Flows of contacts towards and from this node. As in ION, light time is ignored: otherwise bundles would seem to
+    /// leave over a contact in both directions before any arrive.
     fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<StoreFlow> {
         let Some((loaded, clock)) = self.placed() else { return Vec::new() };
         let local = if self.local.is_empty() { core::slice::from_ref(&node.me) } else { &self.local };

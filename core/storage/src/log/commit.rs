@@ -17,7 +17,7 @@ use farlink_base::{BundleHandle, Chunk, Duration, Extent, Instant, Payload, Refu
 /// Longest payload chunk that is copied next to its record header, bytes: cheaper than one more slice of a vectored
 /// write.
 const COPIED: usize = 2048;
-/// Number of small records that may wait for a commit of others; one more starts a commit.
+/// Number of small records that may wait for a commit of other records; one more starts a commit.
 const LAZY_MAX: usize = 10_000;
 
 /// Bytes of an arriving bundle on their way to disk.
@@ -45,7 +45,7 @@ pub(super) enum QueuedRecord {
     Spill(SpillWrite),
     Delete {
         bundle: BundleHandle,
-        /// `Deleted` follows the commit.
+        /// Whether the commit is answered by `Deleted`.
         answer: bool,
     },
     Counter(u64),
@@ -239,8 +239,8 @@ impl LogStore {
         }
     }
     /// Frees space for bundles that wait, by removing kept files or by compaction, or refuses them. Returns true if the
-    /// group should be written although it has only a new file's header: then the newest durable file, which is empty,
-    /// may go.
+    /// group should be written although it has only a new file's header: once that is durable, the empty file that was
+    /// the newest durable one may be removed.
     fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.drop_spares(out) || !self.groups.is_empty() {
             return false;
@@ -353,7 +353,7 @@ impl LogStore {
             counter: self.counter,
             clean_below: self.segments.clean_below(self.groups.oldest_file().unwrap_or(draw.file)),
             len: self.config.file_header() as u32,
-            // A file made of another need not grow for its first byte.
+            // A recycled file need not grow for its first byte.
             remade: self.segments.growth(draw.file, 1) == 0,
             nameless: false,
         };
@@ -447,7 +447,7 @@ impl LogStore {
         match item {
             QueuedRecord::Put(bundle) => {
                 let kept = self.kept.get_mut(&bundle)?;
-                // The place is a stand-in for the moment in which the draft is borrowed.
+                // `NOWHERE` stands in while the draft is encoded.
                 if let BundleState::Waiting(draft) = core::mem::replace(&mut kept.state, BundleState::Disk(NOWHERE)) {
                     let header = encoder.bundle(sequence, bundle, &draft);
                     draw.push(item, &header, &draft.payload);

@@ -89,7 +89,7 @@ impl LogStore {
         }
         let (bytes, live, garbage) = (self.segments.bytes, self.segments.live, self.segments.garbage());
         let capacity = self.config.capacity;
-        // Many small files cost more than their garbage: twice the number of full ones is allowed, and 64.
+        // Many small files cost more than their garbage: allowed are 64 more than twice the number of full files.
         let files_max = 64 + 2 * (bytes / self.config.segment_bytes) as usize;
         // Minimum share of garbage, in 1/256, that makes a file worth compacting now.
         let crowded = self.segments.len() > files_max;
@@ -103,8 +103,8 @@ impl LogStore {
             // A nearly empty file costs next to nothing to compact.
             224
         };
-        // Too little garbage was added since the last look. It is counted from the least amount since then: bytes
-        // freed by removed files are no reason to wait longer.
+        // Return if too little garbage was added since the last look. The addition counts from the least amount of
+        // garbage since then: bytes freed by removed files are no reason to wait longer.
         self.look_at = self.look_at.min(garbage + self.config.segment_bytes / 8);
         if least > 1 && !crowded && !self.look && garbage < self.look_at {
             return None;

@@ -77,7 +77,7 @@ impl Config {
         let room = (self.reserve_bytes / 4 * 3).saturating_sub(self.file_header());
         if self.reserve_bytes == 0 { u64::MAX } else { (room / DELETE_RECORD).max(1) }
     }
-    /// Length of a file's header: at most a 64th of a file with a long header.
+    /// Length of a file's header: the long one if it is at most a 64th of a full file.
     pub(super) fn file_header(&self) -> u64 {
         if self.segment_bytes >= 64 * LONG_HEADER { LONG_HEADER } else { SHORT_HEADER }
     }

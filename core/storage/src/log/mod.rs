@@ -175,8 +175,8 @@ impl LogStore {
         self.loads.rest();
         self.groups.rest();
     }
-    /// Bytes that a bundle takes in a store besides its own and the headers of its spilled parts: header, index entry,
-    /// checksums.
+    /// Bytes that a bundle takes in a store beyond its encoded length, for record header, index entry and checksums;
+    /// without the headers of its spilled parts.
     pub const RECORD_BYTES: u64 = 192;
     /// Bytes of bundles and their records that fit into files of `capacity` bytes; the rest is for compaction and
     /// delete records.

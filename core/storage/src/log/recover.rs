@@ -430,7 +430,7 @@ mod tests {
     fn delete(store: &mut LogStore, recovery: &mut Recovery, sequence: u64, file: u32) {
         store.sort_delete(recovery, sequence, loc(file), DeleteMeta { bundle: BUNDLE, remember: None });
     }
-    /// Files with dead records of the bundle, and their number according to the store.
+    /// Files with dead records of the bundle, and the number of these records according to the store.
     fn dead(store: &LogStore) -> (Vec<u32>, u32) {
         let files = store.segments.iter().filter(|(_, segment)| segment.dead == [BUNDLE]);
         (files.map(|(file, _)| file).collect(), store.stale.get(&BUNDLE).map_or(0, |copies| copies.count))

@@ -240,9 +240,8 @@ impl Scan {
     }
 }
 
-/// Length of the record that a damaged header of this file begins, as opposed to a header of the file's earlier life;
-/// `None` if the bytes are no such header. An earlier life's header names another file and is whole, or differs in
-/// few bits from a whole one.
+/// Length of the record that a damaged header of this file begins; `None` for other bytes, such as a header from
+/// before the file was recycled, which names another file and is whole or differs in few bits from a whole one.
 fn damaged_len(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Option<u64> {
     const FILE: core::ops::Range<usize> = 40..44;
     // Nine of twelve bytes of magic and salt must match: chance alone does not do that.
@@ -335,7 +334,7 @@ mod tests {
                 assert_eq!((found, lost, scan.ours), (records, 0, true), "{records} records, window {window}");
             }
         }
-        // Nothing of the new life reached the disk.
+        // Nothing written after the recycling reached the disk.
         let mut scan = Scan::new(5, before.len() as u64, None, 1 << 20);
         scan.take(&accel, &before, |_, find| panic!("{find:?}"));
         assert!(scan.ours && scan.next_read().is_none() && scan.salt == Some(9));
@@ -358,7 +357,7 @@ mod tests {
             let (good, bad, lost) = scan(&bytes, 4096);
             bytes[at] ^= 0x10;
             if (at as u64) < SHORT_HEADER {
-                // Both copies of the file header are small and repeated: no record is lost.
+                // The file header has two copies: no record is lost.
                 assert_eq!((good, bad), (6, 0), "byte {at}");
             } else {
                 assert_eq!(good, 5, "byte {at}: {bad} {lost}");

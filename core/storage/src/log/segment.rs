@@ -1,4 +1,4 @@
-//! Table of files: their lengths and live records, which may be removed, and which of those are kept to be recycled.
+//! Table of files: their lengths and live records, the files that may be removed, and those kept to be recycled.
 
 use super::header::SHORT_HEADER;
 use super::record::Loc;
@@ -62,7 +62,7 @@ impl LogSegment {
 #[derive(Clone, Copy, Debug)]
 struct Spare {
     len: u64,
-    /// Whether the disk confirmed that its old content is gone.
+    /// Whether the disk confirmed that the file was kept; only then may it be taken.
     ready: bool,
 }
 

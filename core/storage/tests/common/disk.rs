@@ -14,7 +14,7 @@ pub struct SimFile {
     /// End of the bytes written since the file was made; the rest is content of the file it was made of.
     pub end: u64,
     durable: Vec<u8>,
-    /// The directory entry is durable.
+    /// Whether the directory entry is durable.
     entered: bool,
     /// Writes not durable yet.
     pending: Vec<(u64, Vec<u8>)>,
@@ -43,7 +43,7 @@ pub struct SimDisk {
     pub reserves_used: usize,
     /// Numbers given to files of this run.
     pub numbers: BTreeSet<u32>,
-    /// File that cannot be read, and the offset from which on.
+    /// File that cannot be read from an offset on, and the offset.
     pub unreadable: Option<(u32, u64)>,
     /// Whether a settled file is still read from the cache.
     pub remembers: bool,
@@ -57,7 +57,7 @@ pub struct Touch {
     pub writes: usize,
     pub made: usize,
     pub removed: usize,
-    /// Files not read when one was written.
+    /// Number of files that had not been read when a file was written, summed over all writes.
     pub unread: usize,
     read: BTreeSet<u32>,
 }

@@ -276,7 +276,7 @@ mod tests {
         let read = AdministrativeRecord::decode(&wire).unwrap();
         assert_eq!(read, AdministrativeRecord::Status(report));
         assert_eq!(AdministrativeRecord::decode(&read.encode()), Ok(read.clone()));
-        // Nor is a time encoded for an assertion that is not made.
+        // An assertion that is not made is encoded without its time.
         let AdministrativeRecord::Status(mut other) = read.clone() else { panic!("a report") };
         other.deleted = StatusItem { asserted: false, time: Some(DtnTime(9)) };
         assert_eq!(AdministrativeRecord::Status(other).encode(), read.encode());

@@ -178,7 +178,7 @@ impl BundleEnd {
                 old.flags = value;
                 field(if value & block_flags::REFERENCES == 0 { OldField::Length } else { OldField::References })
             }
-            // Each takes at least two bytes, so more cannot fit a head.
+            // Each reference takes at least two bytes, so a head cannot hold more of them.
             OldField::References if value > MAX_HEAD_BYTES as u64 => return Err(NO_END),
             OldField::References => {
                 old.references = 2 * value;

@@ -266,7 +266,7 @@ fn wrong_security_parameters_are_faults() {
         let checked = bpsec::check(&bundle, &bib.block, bib.header, PAYLOAD, &mac);
         assert_eq!(checked, Err(SecurityFault::Parameters), "{at} {value:?}");
     }
-    // Even though it would verify with the default hash.
+    // A block whose hash function is not valid is refused although it would verify with the default one.
     let (suite, source) = (hash_suite(Sha::default(), 0), EndpointId::ipn(2, 1));
     let mut block = bpsec::sign(&bundle, &[PAYLOAD], right.header, &source, &suite, mac[0].bytes()).expect("signed");
     assert_eq!(bpsec::check(&bundle, &block, right.header, PAYLOAD, &mac), Ok(()));

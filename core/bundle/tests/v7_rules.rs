@@ -77,7 +77,7 @@ fn block_crc_matches_crc_type() {
         let (item, after) = wire[at + fields.len()..].split_at(item);
         assert_eq!(item.first().copied(), (width > 0).then_some(0x40 | width as u8));
         assert_eq!(after[1..3], [1, 1], "the payload block follows");
-        // A missing CRC, and an unannounced one.
+        // The block lacks the CRC of its type, or has one although its type is "no CRC".
         let others: &[&[u8]] = if width > 0 { &[&[]] } else { &[&[0x40], &[0x42, 0, 0], &[0x44, 0, 0, 0, 0]] };
         for other in others {
             for (head, end) in [(0x85, &[][..]), (0x86, &[]), (0x9f, &[0xff])] {

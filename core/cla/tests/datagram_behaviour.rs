@@ -298,7 +298,7 @@ fn faults_cancel_with_their_reason() {
     let mut bench = EngineBench::new(|_, _| {});
     bench.segment(peer(), 1, 7, data(kind::GREEN, 10, b"abc", 0, 0));
     assert_eq!(why(&bench.segment(peer(), 1, 7, data(kind::RED, 12, b"abc", 0, 0))), Some(reason::MISCOLORED));
-    // Two ends of one red part are neither red nor green (RFC 5326 6.21).
+    // A second, different end of the red part is no miscoloring (RFC 5326 6.21), so the reason is another one.
     bench.segment(peer(), 1, 6, data(kind::RED_END, 40, b"abc", 3, 0));
     assert_eq!(why(&bench.segment(peer(), 1, 6, data(kind::RED_END, 30, b"abc", 4, 0))), Some(reason::SYSTEM));
     let service =

@@ -162,7 +162,8 @@ fn tls_hides_the_session() {
         let mut wire = outcome.wire[0][side].iter();
         let (mut reader, mut found) = (TcpclReader::new(), Vec::new());
         let mut left = 6;
-        // The streams between the two stay unencrypted; only their contact header is as on the wire.
+        // The test's streams stay unencrypted after the TLS handshake, so only the contact headers are as on a real
+        // wire.
         while left > 0 {
             let (now, bytes) = wire.next().unwrap();
             let header = bytes.slice(0, left).to_bytes().unwrap();

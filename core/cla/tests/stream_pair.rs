@@ -295,7 +295,7 @@ proptest! {
         }).collect();
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
         let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..StreamPlan::default() };
-        // Segments and chunks of single bytes only for short bundles: the boundaries matter.
+        // Tiny segments only if the bundles are short: at most about 2,000 segments in all.
         let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
         let outcome = run(&plan, &versions(segment, connect, [Tls::Forbid; 2], speak));
         prop_assert!(outcome.took < Duration::from_secs(36_000));
@@ -329,7 +329,7 @@ proptest! {
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
         let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts,
             forgetful: true, ..StreamPlan::default() };
-        // Chunks of single bytes only for short bundles: the boundaries matter.
+        // Tiny windows only if the bundles are short: at most about 2,000 windows in all.
         let least = plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000;
         let outcome = run(&plan, &one_way(framing, window.max(least)));
         prop_assert!(outcome.took < Duration::from_secs(36_000));

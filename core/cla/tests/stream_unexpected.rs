@@ -1,6 +1,5 @@
 //! Tests of TCPCLv4 sessions with peers that break the rules, and of timeouts for peers that do not answer (RFC 9174
-//! 5.1.2,
-//! 5.2, 6.1).
+//! 5.1.2, 5.2, 6.1).
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};

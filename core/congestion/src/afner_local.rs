@@ -17,7 +17,7 @@ const MOST: u32 = 65_535;
 const LOOKED_AT: usize = 4096;
 /// Maximum number of bundles per message, sent or read.
 const SENT_MAX: usize = 256;
-/// The mean is computed again once one in `PART` of the examined bundles has changed.
+/// The mean is computed again once as many events have occurred as one in `PART` of the examined bundles.
 const PART: usize = 8;
 
 /// Control by average forwarding number, as far as it is known here.

@@ -40,7 +40,7 @@ pub struct Rrcc {
     weight: f64,
     decrease: f64,
     counts: RrccCounts,
-    /// Congestion value, after the first sample.
+    /// Congestion value; `None` before the first sample.
     congestion: Option<f64>,
     limit: u32,
     encounters: BTreeMap<PeerId, RrccEncounter>,

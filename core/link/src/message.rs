@@ -38,8 +38,8 @@ impl LinkDirection {
     /// count messages where [`LinkDirection::transmit`] counts packets.
     ///
     /// # Errors
-    /// [`DropReason::Down`] if the link is down or its rate stays 0; [`DropReason::QueueFull`] if it transmits another
-    /// message.
+    /// [`DropReason::Down`] if the link is down or its rate stays 0; [`DropReason::QueueFull`] while the direction
+    /// transmits another message.
     pub fn begin_message(&mut self, now: Instant, wire_bytes: u64) -> Result<Transmission, DropReason> {
         let (up, window_end) = self.availability.at(now);
         if up && self.transmitter.free > now {

@@ -1,5 +1,5 @@
-//! Histories of honest nodes and a stranger, random ones or all of a small world. `cargo xtask relation` builds and
-//! runs it.
+//! Runs histories of honest nodes and an attacker: random ones, or all histories of a small world. `cargo xtask
+//! relation` builds and runs this program.
 
 #[path = "../tests/relation/mod.rs"]
 mod relation;

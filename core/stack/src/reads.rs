@@ -1,6 +1,6 @@
 //! Payloads on disk that are read into memory whole: those of deliveries, and of fragments to be sent. They are read in
-//! steps, so that transmissions need not wait for them. A long fragment is not kept: its bytes pass once for its CRC,
-//! and are read again as it leaves.
+//! steps, so that transmissions need not wait for them. A long fragment is not kept in memory: its bytes are read once
+//! for its CRC, and again as it leaves.
 //!
 //! Bytes read and not yet handed on are bounded: a payload beyond the bound waits for its turn, and one longer than
 //! the bound is read alone.

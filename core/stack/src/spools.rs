@@ -60,8 +60,6 @@ impl Spools {
         number: impl FnOnce() -> u64,
         out: &mut Vec<Do>,
     ) {
-        // The driver keeps a share of memory for these bytes: a part is taken as long as those before it kept the
-        // bound.
         let of_spill = &mut self.of_spill;
         let spool = self.open.entry(request).or_insert_with(|| {
             let (spill, quota) = (number(), source.0);
@@ -73,7 +71,8 @@ impl Spools {
         if spool.len().saturating_add(part.len()) > bounds.bundle {
             return self.give_up(request, Refusal::TooLarge, out);
         }
-        // The part that crosses the bound is taken: the driver has its bytes in memory anyway.
+        // The part that crosses the bound is taken: the driver has its bytes in memory anyway, and keeps a share of
+        // memory for them.
         if self.memory > bounds.memory {
             return self.give_up(request, Refusal::NoResources, out);
         }

@@ -54,7 +54,7 @@ pub(crate) enum Work {
     Across(LayerId, u8, Box<Across>),
 }
 
-/// Layer of a link: part of its number if it is dynamic.
+/// Layer of a link; the number of a dynamic link contains it.
 pub(crate) fn layer_of(link_layer: &[LayerId], link: LinkId) -> LayerId {
     if link.is_dynamic() {
         return LayerId(((link.0 >> 24) & 0x7f) as u16);

@@ -139,8 +139,8 @@ impl AgeSetup {
     fn few(over: Carrier, version: u8, clock: bool) -> AgeSetup {
         AgeSetup { count: 60, rate: 1_000_000, ..AgeSetup::new(over, version, clock) }
     }
-    /// Largest error of an age that is too small: in a block of many, the first bytes of a bundle may be in the
-    /// datagram before the one with its number.
+    /// Largest error of an age that is too small: in a block of many bundles, a bundle's first bytes may leave one
+    /// datagram before its number does.
     fn exact(self) -> Duration {
         EXACT + Duration::from_micros(if self.over.in_blocks() { 1_500 * 8 * 1_000_000 / self.rate } else { 0 })
     }

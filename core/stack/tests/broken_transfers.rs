@@ -46,10 +46,10 @@ fn bundle_longer_than_contacts_arrives() {
     for versions in [Versions::Four, Versions::Three] {
         let mut line = line(2, versions, MIB as u64 / 4);
         let payload = content(1, 50 * MIB);
-        // A megabyte is under way there, and the acknowledgments of another back.
+        // At each break, a megabyte is on its way to the receiver, and acknowledgments of another on their way back.
         let heard = carry(&mut line, &payload, 16 << 20, 20);
         assert!(line.delivered == [payload.clone()], "{versions:?}: {} delivered", line.delivered.len());
-        // At most 30 % are sent twice: the data under way at each break.
+        // At most 30 % of the payload is sent twice: the data under way at each break.
         assert!(heard < 13 * payload.len() as u64 / 10, "{versions:?}: {heard} bytes");
         line.run(seconds(5));
         line.assert_empty();

@@ -89,8 +89,7 @@ fn restarted_custodian_resumes_without_duplicates() {
 
 #[test]
 fn lost_bundle_is_resent_by_custodian() {
-    // UDP-like loss above the layer: the second node forgets bundles that it confirmed, because it is in memory
-    // only.
+    // The second node confirms bundles and loses them when it is killed, because its store is in memory.
     for (layer, version) in LAYERS.into_iter().flat_map(|layer| [(layer, 6), (layer, 7)]) {
         let all = everybody(version);
         let mut line = Line::new(layer, 3, move |node, config| {

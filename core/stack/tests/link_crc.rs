@@ -1,4 +1,4 @@
-//! CRCs on the wire by the settings of links: four links of one node, each with another, at the same time.
+//! CRCs on the wire follow the settings of links: one node has four links with different settings.
 
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
 
@@ -268,7 +268,7 @@ fn speak(count: usize, came: &Came) -> Box<dyn Fn(usize, &Config) -> Vec<Box<dyn
 
 #[test]
 fn payload_from_disk_gets_crc_of_link() {
-    // Up to 16 MiB a payload is read before it leaves; a longer one passes once for its CRC.
+    // A payload of up to 16 MiB is read into memory before it leaves; a longer one is read twice, first for its CRC.
     for len in [3 << 20, 20 << 20] {
         let came = Came::default();
         let tune = |node: usize, config: &mut Config| {
@@ -295,7 +295,7 @@ fn relay_in_shards_gives_crc_of_link() {
     let came = Came::default();
     let tune = |index: usize, config: &mut Config| {
         crate::shards::tune(index, config);
-        // The far neighbour reads no CRC; the near one is as usual.
+        // Bundles leave to the far neighbour without CRCs; the link to the near one keeps its defaults.
         let far = LinkTerms { crc: LinkCrc::None, crc_forwarded: true };
         config.links.iter_mut().filter(|link| link.name == "to-4").for_each(|link| link.terms = far);
     };
@@ -303,7 +303,7 @@ fn relay_in_shards_gives_crc_of_link() {
     line.shards = 1;
     [0, 1, 3].into_iter().for_each(|node| crate::shards::register(&mut line, node));
     line.run(Duration::from_secs(2));
-    // From the near neighbour, and made in each shard.
+    // One bundle comes from the near neighbour, and one is made in each shard.
     [0, 1, 2].into_iter().for_each(|from| crate::shards::send(&mut line, from, 3, &content(from as u64, 100)));
     assert!(line.run_until(Duration::from_secs(30), |line| line.delivered.len() == 3), "{}", line.delivered.len());
     let ends: Vec<u8> = came.lock().unwrap().iter().filter(|(len, _)| *len == 100).map(|(_, end)| *end).collect();

@@ -83,7 +83,7 @@ fn bundle_exceeding_memory_refused_early() {
 
 #[test]
 fn fragments_from_disk_have_valid_crcs() {
-    // The second of two contacts takes the rest. Long pieces pass twice, short ones are read once.
+    // The second of two contacts takes the rest. Long pieces are read twice, short ones once.
     const PLAN: &str = "contact 1 2 +5..+9 rate 50 Mbit/s\ncontact 2 1 +5..+9 rate 50 Mbit/s\n\
         contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
     for layer in LAYERS {

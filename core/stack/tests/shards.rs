@@ -21,7 +21,7 @@ const BOTH: [usize; 2] = [FIRST, SECOND];
 fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
-/// Node numbers; both shards share one.
+/// Node number by index in the line; both shards of the relay have number 2.
 fn number(index: usize) -> u64 {
     [1, 2, 2, 4][index]
 }

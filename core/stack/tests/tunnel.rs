@@ -154,7 +154,7 @@ fn tunnel_exit_crash_loses_nothing() {
     }
 }
 
-/// The first node secures its outer bundles, or does not; the far end requires it.
+/// The first node secures its outer bundles if `signs`; the far end of the tunnel requires secured ones.
 fn secured(signs: bool, service: Service) -> Line {
     let all = tunnel(true);
     Line::new(Layer::TcpclV4, 4, move |node, config| {

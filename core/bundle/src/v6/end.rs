@@ -42,7 +42,7 @@ fn walk(reader: &mut PayloadReader<'_>) -> Result<(), EndError> {
         if flags & block_flags::REFERENCES != 0 {
             // A reference is a pair of numbers.
             let references = number(reader)?;
-            // Each takes at least two bytes, so more cannot fit a head.
+            // Each reference takes at least two bytes, so a head cannot hold more of them.
             if references > MAX_HEAD_BYTES as u64 {
                 return Err(EndError::Bad);
             }

@@ -28,8 +28,8 @@ fn payload_crc(meta: &BundleMeta, hop: &HopState) -> CrcType {
     }
 }
 
-/// Whether the payload block of the whole bundle leaves with a new CRC. To compute it, the payload must be in memory or
-/// pass once ([`piece`]).
+/// Whether the payload block of the whole bundle leaves with a new CRC. To compute it, the payload must be in memory,
+/// or be read once ([`PendingFragment::pass`]).
 pub fn computes_crc(meta: &BundleMeta, hop: &HopState) -> bool {
     let crc = payload_crc(meta, hop);
     crc != CrcType::None && crc != crc_of(meta.tail_len)
@@ -140,8 +140,8 @@ pub fn render_loaded(
     Encoded { head, payload, tail: out.split().freeze() }
 }
 
-/// Unfinished encoding of a fragment, or of a whole bundle with a new CRC, whose payload is not in memory: its bytes
-/// are passed once, part by part, for the CRC.
+/// Fragment, or whole bundle with a new CRC, that is being encoded. Its payload is not in memory; [`Self::pass`] gets
+/// the bytes once, in order, for the CRC.
 #[derive(Debug)]
 pub struct PendingFragment {
     head: Bytes,
@@ -151,8 +151,8 @@ pub struct PendingFragment {
     value: u32,
 }
 
-/// Begins the encoding that [`render`] would make for the range `cut`, a fragment or the whole bundle, when the payload
-/// is not in memory: writes the head now; the payload's bytes are passed later, for the CRC.
+/// Starts to encode the fragment, or whole bundle, with the range `cut` of the payload; needs no payload bytes yet. The
+/// result equals that of [`render`].
 pub fn piece(meta: &BundleMeta, hop: &HopState, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> PendingFragment {
     let cut = range(meta, Some(cut));
     let shape = shape(meta, hop, cut.as_ref());

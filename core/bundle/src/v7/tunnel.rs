@@ -33,7 +33,7 @@ const RUNS_MAX: u64 = 1 << 14;
 pub struct Carried {
     /// The sender's transmission number; 0: no signal requested.
     pub number: u64,
-    /// Time at which the sender retransmits if no signal has come: DTN ms, or Unix seconds from ION; 0: not stated.
+    /// Time at which the sender retransmits if no signal has arrived: DTN ms, or Unix seconds from ION; 0: not stated.
     pub due: u64,
     /// Encoded bundle; its bytes may be in memory or on disk.
     pub bundle: Payload,

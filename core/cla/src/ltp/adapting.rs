@@ -109,8 +109,8 @@ impl LtpSpan {
     }
     /// Handles a report on a checkpoint first sent at `left`. Only a checkpoint sent `once` measures the answer time:
     /// otherwise the report may answer any of the transmissions (Karn's algorithm). Each report on a repeated
-    /// checkpoint doubles the number of checkpoints that may be repeated per answer time; a report on another resets it
-    /// to 1.
+    /// checkpoint doubles the number of checkpoints that may be repeated per answer time; a report on a checkpoint sent
+    /// `once` resets that number to 1.
     pub(super) fn reported_on(&mut self, now: Instant, left: Instant, once: bool) {
         if once {
             self.answered(now, left);

@@ -33,7 +33,7 @@ struct Checkpoint {
     attempts: u32,
     /// Number of timeouts that did not lead to a retransmission.
     waited: u32,
-    /// State at the first transmission of the checkpoint, and time of its latest transmission.
+    /// State at the first transmission of the checkpoint (`None` before), and time of its latest transmission.
     mark: Option<Mark>,
     left: Instant,
 }

@@ -43,7 +43,7 @@ pub(super) struct Pending {
 /// State of a span that has had segments to send.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    /// Source address from which the peer sent last.
+    /// Source address of the peer's latest segment; `None` before the first.
     pub(super) heard: Option<SocketAddr>,
     pub(super) control: VecDeque<ControlSegment>,
     pub(super) resends: VecDeque<u64>,
@@ -59,7 +59,7 @@ pub(super) struct Traffic {
     pub(super) pace: Option<Box<PaceControl>>,
     /// Whether new data waits until congestion control allows another block.
     pub(super) held: bool,
-    /// Answer time beyond the propagation delay, ns: smoothed value, and its variation.
+    /// Answer time beyond the propagation delay, ns: smoothed value and variation; `None` before the first answer.
     pub(super) answer: Option<(u64, u64)>,
     /// Transmission time of the latest answered checkpoint, and start of the answer time in which `asked` counts.
     pub(super) news_of: Instant,

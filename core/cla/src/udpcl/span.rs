@@ -112,9 +112,10 @@ pub(super) struct UdpclSpan {
     /// Time until which the transmitter is busy with everything sent so far.
     pub(super) busy_until: Instant,
     was_idle: bool,
-    /// Time of the next keepalive.
+    /// Time of the next keepalive; `None` if none is sent.
     pub(super) alive_at: Option<Instant>,
-    /// Time at which the link of a dynamic peer is removed, unless the peer announces itself again.
+    /// Time at which the link of a dynamic peer is removed, unless the peer announces itself again; `None` for a
+    /// configured link.
     pub(super) until: Option<Instant>,
     /// Node ID that the peer announced and that was reported to the agent.
     pub(super) claimed: Option<Box<str>>,

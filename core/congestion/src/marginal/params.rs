@@ -39,7 +39,7 @@ impl MarginalUtility {
     pub const PARAMS: &'static [Param] = &[
         Param { min: 1.0, ..seconds("hop", "Age added to a meeting that was reported by a neighbour.", 600.0) },
         Param {
-            // At 0 a copy would gain nothing from any other.
+            // At 0 no copy would ever be lost, so further copies would gain nothing.
             min: 1e-3,
             ..param(
                 "ends",

@@ -19,14 +19,14 @@ impl Rates {
     }
 }
 
-/// Small power of `x`.
+/// `x` to the power of `times`, for small exponents.
 pub(super) fn power(x: f64, times: usize) -> f64 {
     (0..times).fold(1.0, |product, _| product * x)
 }
 
 /// Rank of an offer, lowest first: by worth; offers that only the control wants come last.
 pub(super) fn rank(worth: f64, wished: bool) -> u64 {
-    // The second group takes one of the bits, and rank 0 stays free.
+    // Bit 62 marks offers that only the control wants; rank 0 is never used.
     let order = (i64::MAX as u64 - worth.max(0.0).to_bits().min(i64::MAX as u64)) >> 2;
     order.max(1) | u64::from(wished) << 62
 }

@@ -13,7 +13,7 @@ use farlink_bundle::{Bundle, CrcType};
 pub(super) enum Place {
     /// At a node between source and destination.
     Way,
-    /// At a member of a group: others than this node may be meant, so their operations stay.
+    /// At a member of a group: operations stay, because other members may have to accept them.
     Group,
     /// At the bundle's end: the node accepts all operations that it has rules for.
     End,

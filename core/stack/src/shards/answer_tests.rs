@@ -149,7 +149,7 @@ fn endless_heads_refused_once() {
     );
     owner.observe(&Input::Refused { ticket: Ticket(kept), reason: Refusal::NoResources }, &mut Vec::new());
     assert!(!owner.knows(Ticket(kept)));
-    // Room comes back however one ends: abandoned, known, or refused.
+    // A head's memory is freed when its offer is aborted or refused, or its shard is known.
     sent_after(&mut owner, Output::OfferAborted { ticket: Ticket(0) });
     assert!(matches!(part(&mut owner, 5000, false), Part::Kept));
     assert!(matches!(part(&mut owner, 5001, false), Part::Refused));
@@ -436,7 +436,7 @@ fn aborted(ticket: u64) -> Output {
 
 #[test]
 fn undecided_head_owns_its_bytes() {
-    // A byte of a bundle keeps no more memory than it holds, whatever buffer it came in.
+    // Kept parts are copied, so that they keep no larger receive buffer in memory.
     let mut owner = layer_owner(1);
     let buffer = alloc::vec![7; 1 << 20];
     let buffer = farlink_base::Payload::from(buffer);

@@ -178,7 +178,7 @@ fn head_collection_is_bounded() {
         kept += 1;
     }
     assert!(kept < 64 << 10 && looked < 20, "{kept} parts kept, looked {looked} times");
-    // The wish to keep pieces goes with it.
+    // The request to keep the bundle in pieces goes to the shard with the bundle.
     let mut two = layer_owner(1);
     let in_parts = Output::InParts { ticket: TICKET, link: LINK, least: 77 };
     assert!(two.on_output(in_parts, &mut Vec::new()).is_none());

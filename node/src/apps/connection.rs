@@ -328,8 +328,8 @@ impl Connection {
                         }
                         self.out.pop_front();
                     }
-                    // Answers and deliveries are mixed in the queue, so only an empty one proves that all answers were
-                    // read.
+                    // Answers and deliveries are mixed in the queue, so only an empty one proves that all answers have
+                    // left.
                     if self.out.is_empty() {
                         self.unread = 0;
                     }

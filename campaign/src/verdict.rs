@@ -226,7 +226,7 @@ impl Results<'_> {
                     .into_iter()
                     .filter(|one| *one != here.series && one.is_some_and(|one| claim.than.contains(&one)));
                 let one = |than: Option<usize>| {
-                    // Means over different positions would not be of the same runs.
+                    // Only positions that both series have: means over different positions cannot be compared.
                     let has = |x: Option<usize>, series| self.has(figure, Spot { x, series, facet: here.facet });
                     let both = |x: &&Option<usize>| has(**x, here.series) && has(**x, than);
                     let shared: Vec<Option<usize>> = here.xs.iter().filter(both).copied().collect();

@@ -3,8 +3,8 @@
 //! A claim is a set of comparisons, each of paired differences between runs with the same seed (for `between`, of
 //! values). A comparison is tested by Student's t, and its p-value adjusted for the number of comparisons of the claim
 //! (Holm). At a p-value of at most 5 % (1 % in a figure with intervals of 99 %) it is decided: in favour if the mean is
-//! on the claim's side, against if it is on the other. Otherwise, or with fewer than two seeds, it is open. The claim is
-//! **confirmed** if all its comparisons are in favour, **contradicted** if one is against, and **undecidable**
+//! on the claim's side, against if it is on the other. Otherwise, or with fewer than two seeds, it is open. The claim
+//! is **confirmed** if all its comparisons are in favour, **contradicted** if one is against, and **undecidable**
 //! otherwise. Disturbed runs decide nothing.
 
 use crate::details::plain_interval;

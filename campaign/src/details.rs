@@ -25,7 +25,7 @@ struct SpreadRow {
     quartiles: [f64; 3],
 }
 
-/// Quantity without unit, whose numbers are in the metric's unit.
+/// Quantity that formats numbers without a unit; they are in the unit of the given quantity.
 pub(crate) fn unitless(quantity: Quantity) -> Quantity {
     if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }
 }
@@ -124,7 +124,8 @@ impl Results<'_> {
         DetailTable { head, rows }
     }
 
-    /// Spread of the samples within runs, as means over the runs; of metrics without samples, that of the runs.
+    /// Spread of the samples within runs, averaged over the runs; for metrics without samples, spread of the runs'
+    /// values.
     fn spread(&self, figure: &Figure, spot: Spot, measured: &Measured) -> Option<SpreadRow> {
         let within: Vec<Spread> = self.runs(figure, spot).filter_map(|(_, run)| run.numbers.spread(measured)).collect();
         let values: Vec<f64> = self.values_of(figure, spot, measured, 0.5).into_values().collect();

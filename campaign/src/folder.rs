@@ -321,7 +321,8 @@ impl CampaignFolder {
         let path = self.path.join("cells").join(&record.cell);
         fs::rename(running, &path).with_context(|| format!("cannot name {}", path.display()))
     }
-    /// The same for a cell that may have ended before, without a distribution that a figure shows.
+    /// As [`CampaignFolder::end`], replacing an earlier result of the cell, which may lack a distribution that a figure
+    /// shows.
     pub(crate) fn end_again(&self, running: &Path, record: &CellRecord) -> Result<()> {
         let _ = fs::remove_dir_all(self.path.join("cells").join(&record.cell));
         self.end(running, record)

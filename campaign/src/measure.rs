@@ -84,7 +84,7 @@ impl CellNumbers {
             (false, false) => self.narrowed.get(&measured.key()).copied(),
         }
     }
-    /// Whether it was measured with all of these distributions, empty ones included.
+    /// Whether the run was measured with all of these distributions, empty ones included.
     pub(crate) fn has_all(&self, samples: &[Measured]) -> bool {
         samples.iter().all(|one| self.samples.contains_key(&one.key()))
     }
@@ -180,7 +180,7 @@ impl RunNumbers<'_> {
         for phase in &self.manifest.phases {
             self.narrowed(Some(phase), &mut |ran| found.add(ran, samples));
         }
-        // One of a phase or a node that the run lacks is empty; one that is absent was not measured.
+        // A distribution of a phase or node that the run lacks is stored as empty; an absent one was not measured.
         for one in samples {
             found.samples.entry(one.key()).or_default();
         }
@@ -247,7 +247,7 @@ impl CellNumbers {
             {
                 let mut values = of(ran);
                 values.retain(|value| value.is_finite());
-                // Of all values: the quantiles that are kept give each end the weight of many.
+                // Computed from all values: in the quantiles kept, an extreme value would have the weight of many.
                 self.spreads.extend(Spread::of(values.clone()).map(|spread| (one.key(), spread)));
                 self.samples.insert(one.key(), KeptSample::of(values));
             }

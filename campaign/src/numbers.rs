@@ -114,7 +114,7 @@ pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut largest = 0.0f64;
     for (rank, place) in order.into_iter().enumerate() {
         let left = (chances.len() - rank) as f64;
-        // A larger p-value never becomes the smaller one.
+        // The order of the p-values is kept: an adjusted one is never below that of a smaller p-value.
         largest = largest.max((chances[place] * left).min(1.0));
         adjusted[place] = largest;
     }
@@ -213,7 +213,7 @@ mod tests {
         // 0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 raised to the one before.
         near(holm(&[0.01, 0.04, 0.03, 0.005]), &[0.03, 0.06, 0.06, 0.02]);
         near(holm(&[0.9, 0.6]), &[1.0, 1.0]);
-        // Equal ones are adjusted alike, by the first of them.
+        // Equal p-values are adjusted alike, all by the factor of the first.
         near(holm(&[0.02, 0.01, 0.02, 0.01]), &[0.04, 0.04, 0.04, 0.04]);
         assert_eq!((holm(&[]), holm(&[0.04])), (vec![], vec![0.04]));
     }

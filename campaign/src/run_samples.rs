@@ -50,7 +50,7 @@ impl RunSamples {
                 let [(before, used_before), (now, used)] = *pair else { return None };
                 // A program that ends between two readings may seem to take time back.
                 let percent = (used - used_before).max(0.0) * 1e9 / (now - before) as f64 * 100.0;
-                // As in the spreads of roles, the time up to the first sample of a phase belongs to it.
+                // As in the spreads of roles, the time up to a phase's first sample counts to the phase.
                 phase.is_none_or(|phase| phase.holds(now)).then_some(percent)
             };
             times.windows(2).filter_map(percent).collect()

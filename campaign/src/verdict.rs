@@ -3,8 +3,8 @@
 //! A claim is a set of comparisons, each of paired differences between runs with the same seed (for `between`, of
 //! values). A comparison is tested by Student's t, and its p-value adjusted for the number of comparisons of the claim
 //! (Holm). At a p-value of at most 5 % (1 % in a figure with intervals of 99 %) it is decided: in favour if the mean is
-//! on the claim's side, against if it is on the other. Otherwise, or with fewer than two seeds, it is open. The claim is
-//! **confirmed** if all its comparisons are in favour, **contradicted** if one is against, and **undecidable**
+//! on the claim's side, against if it is on the other. Otherwise, or with fewer than two seeds, it is open. The claim
+//! is **confirmed** if all its comparisons are in favour, **contradicted** if one is against, and **undecidable**
 //! otherwise. Disturbed runs decide nothing.
 
 use crate::details::plain_interval;
@@ -226,7 +226,7 @@ impl Results<'_> {
                     .into_iter()
                     .filter(|one| *one != here.series && one.is_some_and(|one| claim.than.contains(&one)));
                 let one = |than: Option<usize>| {
-                    // Means over different positions would not be of the same runs.
+                    // Only positions that both series have: means over different positions cannot be compared.
                     let has = |x: Option<usize>, series| self.has(figure, Spot { x, series, facet: here.facet });
                     let both = |x: &&Option<usize>| has(**x, here.series) && has(**x, than);
                     let shared: Vec<Option<usize>> = here.xs.iter().filter(both).copied().collect();

@@ -114,8 +114,8 @@ impl<'v, 'a> Input<'v, 'a> {
     pub fn integer(self) -> Result<u64, String> {
         self.integer_in(0, u64::MAX)
     }
-    /// Converts to a whole number. The caller must check the range, which only the message about a number beyond 64
-    /// bits states.
+    /// Converts to a whole number. The caller must check the range: `min` and `max` only appear in the message about a
+    /// number beyond 64 bits.
     ///
     /// # Errors
     /// As [`Input::text`].

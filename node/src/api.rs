@@ -36,9 +36,9 @@ use tokio::sync::broadcast;
 /// OpenAPI description, served at `/openapi.json`.
 const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
 
-/// Longest body of a request: a contact plan of some 200,000 lines.
+/// Most bytes of a request's body: enough for a contact plan of some 200,000 lines.
 const BODY_MAX: usize = 16 << 20;
-/// Divisor: the bodies of all requests together take at most the node's memory divided by this.
+/// Divisor: the bodies of all requests together take at most the node's memory budget divided by this.
 const BODIES_PART: u64 = 16;
 /// Items of a page by default. The maximum, `PAGE_MAX`, is 10,000 and one more, which shows whether another page
 /// follows.

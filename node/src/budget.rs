@@ -107,8 +107,7 @@ impl Budget {
                 *bound = share;
             }
         };
-        // Shares are fixed eighths and sixteenths: `sum_of_shares_stays_within_budget` checks that they leave room for
-        // the rest.
+        // Shares are fixed fractions: `sum_of_shares_stays_within_budget` checks that they leave room for the rest.
         bytes("limits.memory_bytes", &mut limits.memory_bytes, total / 8, default.memory_bytes);
         // With several shards, incomplete heads have a common pool that is taken from here.
         let arriving = if shards > 1 { total / 8 - total / HEADS_PART } else { total / 8 };
@@ -199,7 +198,7 @@ impl Budget {
         let Some(in_use) = allocator::in_use() else { return false };
         let given_back = self.give_back(now, in_use);
         let level = self.level_at(in_use);
-        // The stack lets go of memory step by step, so high pressure is repeated.
+        // The stack frees memory step by step, so lasting pressure is reported repeatedly.
         if level == self.level && (level == Pressure::None || now < self.said + AGAIN) {
             return given_back;
         }

@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Bytes requested for the kernel's buffers: one second at 500 Mbit/s.
 const SOCKET_BUFFER: usize = 64 << 20;
-/// Most bytes queued for the kernel; more is dropped, and the layer's timers recover it.
+/// Most bytes queued for the kernel at one socket; more is dropped, and the layer's timers recover it.
 const QUEUE_BOUND: u64 = 64 << 20;
 /// Most system calls of one socket in one turn; it also stops after `TURN_BYTES`.
 const TURN: usize = 16;

@@ -40,7 +40,7 @@ pub struct Discovery {
     /// Indices of the node's layers, in the order of the announcer's configuration.
     layers: Vec<usize>,
     sockets: Vec<FoundPlace>,
-    /// Links made for discovered neighbours, with the stack's number and the name.
+    /// Number and name of the link made for each discovered neighbour.
     links: BTreeMap<DiscoveredId, (LinkId, String)>,
 }
 

@@ -67,7 +67,8 @@ impl Disk {
             while let Ok(batch) = inbox.recv() {
                 let (mut batch, mut done) = (VecDeque::from(batch), Vec::new());
                 while let Some(operation) = batch.pop_front() {
-                    // Operations that arrived meanwhile join the batch: one sync then covers them.
+                    // Operations that arrived meanwhile join the batch: whether any of them wait behind a sync matters
+                    // below.
                     batch.extend(inbox.try_iter().flatten());
                     let Some(syncing) = files.perform(operation, &mut done) else { continue };
                     let held = HeldOps { done: std::mem::take(&mut done), syncing };
@@ -147,7 +148,7 @@ impl Answers {
     }
 }
 
-/// Answers that must wait for a sync; the last is the answer to the sync itself.
+/// Answers that must wait for a sync; the last is that of the operation that needs the sync.
 struct HeldOps {
     done: Vec<DiskDone>,
     syncing: Syncing,

@@ -9,7 +9,8 @@ use farlink_bpa::app::{BundleStatus, Sum};
 use farlink_stack::{CursorId, Stack};
 use std::collections::VecDeque;
 
-/// Most open lists. Beyond, the least recently read one is ended, finished pages first.
+/// Most open lists. A further one ends the list read least recently among those whose page is finished; if there is
+/// none, the list read least recently of all.
 const MOST: usize = 16;
 /// Most bundles of one slice.
 const SLICE: usize = 256;

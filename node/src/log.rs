@@ -45,7 +45,7 @@ impl LogLevel {
 
 /// Interval in which a message is not repeated.
 const QUIET: Duration = Duration::from_secs(60);
-/// Most messages remembered; beyond, new ones are dropped until the interval has passed.
+/// Most messages remembered; while that many were logged within the interval, other messages are dropped.
 const SAID_MAX: usize = 1000;
 
 /// Limits each message to one a minute, with the number of repetitions, so that a flood of errors does not fill the

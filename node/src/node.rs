@@ -332,8 +332,8 @@ impl Node {
         }
         self.connect();
     }
-    /// Ends all sessions, persists, and makes [`Node::run`] return within the configured time; a second call makes it
-    /// return at once.
+    /// Ends all sessions, and makes [`Node::run`] return once transfers and disk writes are complete, at the latest
+    /// after the configured time; a second call makes it return at once.
     pub fn stop(&mut self) {
         if self.stopping.is_none() {
             tracing::info!("shutting down");
@@ -431,7 +431,7 @@ impl Node {
                 io.datagrams.read(&mut io.buffers, &mut io.inputs);
             }
         }
-        // Input read before a job is handled before it: see above.
+        // The jobs come after the input just read, which preceded them.
         if !jobs.is_empty() {
             self.drain();
             jobs.into_iter().for_each(|job| job(self));

@@ -89,7 +89,7 @@ pub(crate) struct Mesh {
     pub others: Vec<Handle>,
     /// Bytes offered without a verdict, or not received yet, at which this shard stops reading.
     offered_max: u64,
-    /// Whether that bound is reached.
+    /// Whether `offered_max` is reached.
     full: bool,
 }
 

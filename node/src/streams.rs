@@ -106,7 +106,7 @@ impl Streams {
             bytes: (0, 0),
         }
     }
-    /// Returns whether no stream is open, or closing with bytes that the peer has yet to get.
+    /// Returns whether no stream is open or closing; one that is closing may still have bytes for the peer.
     pub fn is_quiet(&self) -> bool {
         !self.streams.values().any(|stream| matches!(stream.phase, Phase::Open(_) | Phase::Closing { .. }))
     }
@@ -190,7 +190,7 @@ impl Streams {
         }
     }
 
-    /// Reads a bounded amount from every address with data.
+    /// Reads a bounded amount from each address with data, within the bound for the whole turn.
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
         self.taken.clear();
         let mut wait = VecDeque::new();

@@ -94,7 +94,8 @@ impl Nearness {
     /// Makes empty lists for interfaces whose range is at most `range` metres and that move at most `fastest` metres a
     /// step.
     pub fn new(range: f64, fastest: f64) -> Nearness {
-        // Wide enough to last many steps (64 to 256 of the fastest host), narrow enough to keep the lists short.
+        // Wide enough to last many steps: at least 64 of the fastest host, or 256 if they fit into the range; yet
+        // narrow enough to keep the lists short.
         let margin = (range / 2.0).max(fastest * 64.0).max((fastest * 256.0).min(range));
         // Two hosts that approach each other close the margin at twice the speed.
         let holds = whole_steps(margin, 2.0 * fastest).max(1);

@@ -93,8 +93,8 @@ impl World<'_> {
         }
         self.wires[number as usize].flight = None;
         self.sending[host as usize] = None;
-        // Of the units of `engaged`, one is for sending and remains when the connection is cut; each end of an existing
-        // connection is another.
+        // `engaged` counts one unit for sending, which remains when the connection is cut, and one at each end of the
+        // connection while it exists.
         self.pulses[host as usize].engaged -= 1;
         if up {
             self.pulses[host as usize].engaged -= 1;

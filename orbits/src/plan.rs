@@ -32,7 +32,8 @@ type PairWindows = [Vec<SightWindow>; 2];
 /// result does not depend on the number of `threads`. `progress` is called with the number of [`Network::pairs`] done.
 ///
 /// # Errors
-/// When elements are not valid throughout, or there are more than [`CONTACTS_MAX`] contacts.
+/// When elements are not valid throughout, a pair stays at the edge of a limit, the plan could not distinguish two
+/// links, or there are more than [`CONTACTS_MAX`] contacts.
 pub fn contacts(
     network: &Network,
     duration: i64,

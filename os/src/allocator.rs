@@ -65,8 +65,8 @@ fn count(bytes: isize) {
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
-// SAFETY: every call is passed on as it came to an allocator that keeps the contract; counting neither
-// allocates (the thread's cell is const-initialised and has no destructor) nor touches the memory.
+// SAFETY: every call is passed on unchanged to an allocator that keeps the contract; counting neither allocates (the
+// thread's cell is const-initialised and has no destructor) nor touches the memory.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc`.

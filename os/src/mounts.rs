@@ -67,7 +67,7 @@ pub fn hide(name: &Path) -> io::Result<()> {
 /// When the file system has no extended attributes.
 pub fn hide_below(folder: &Path) -> io::Result<()> {
     let set = |name: &str| rustix::fs::setxattr(folder, name, b"y", XattrFlags::empty());
-    // Which of both counts depends on the user who mounts.
+    // Which of the two attributes counts depends on the user who mounts.
     let (trusted, user) = (set("trusted.overlay.opaque"), set("user.overlay.opaque"));
     trusted.or(user).map_err(|e| context(e.into(), &format!("marking {}", folder.display())))
 }

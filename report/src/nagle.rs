@@ -28,9 +28,9 @@ const FIRST_SHARE: f64 = 0.05;
 // Distance of the clusters in s. Acknowledgments are delayed for 40 ms to 200 ms in Linux; a link's own delay may take
 // from it or add to it.
 const DISTANCE: std::ops::RangeInclusive<f64> = 0.010..=0.210;
-// Empty space between the clusters, as a part of their distance: at least this, and by so much over the square root of
-// the number of round trips more. The halves of a uniform, normal or exponential distribution have less than a sixth,
-// and few values leave gaps by chance.
+// Least gap between the clusters, as a fraction of their distance: `VALLEY` plus `VALLEY_OF_FEW` over the square root
+// of the number of round trips, because few values leave gaps by chance. Between the halves of a uniform, normal or
+// exponential distribution the gap is less than a sixth.
 const VALLEY: f64 = 0.25;
 const VALLEY_OF_FEW: f64 = 2.0;
 // Longest time from an acknowledgment to the small segment that it releases.
@@ -115,8 +115,8 @@ pub struct HeldSegments {
     pub node: String,
     /// Segments sent for the first time that did not fill the maximum segment size.
     pub small: u64,
-    /// Small segments that left within 2 ms of an acknowledgment without data that came at least 10 ms after the small
-    /// segment it acknowledged.
+    /// Small segments that an acknowledgment released: it carried no data, came at least 10 ms after the small segment
+    /// before, and at most 2 ms before this one.
     pub held: u64,
     /// Small segments that left while an earlier one was unacknowledged, which Nagle's algorithm never allows.
     pub overlapping: u64,

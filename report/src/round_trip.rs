@@ -20,14 +20,14 @@ pub struct RoundTrip {
 type Endpoints<'a> = (&'a Text, u64, &'a Text, u64);
 
 impl RoundTrip {
-    /// Reads the round trips of a run: the samples of nodes whose applications that ping have stamps of their own, and
-    /// of other nodes those that follow from the bundles.
+    /// Reads the round trips of a run. Nodes whose pinging application measured them have samples; for other nodes they
+    /// follow from the bundles.
     ///
     /// # Errors
     /// When the samples cannot be read.
     pub fn read(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<RoundTrip>> {
         let (mut found, mut stamped) = (Vec::new(), BTreeSet::new());
-        // Only real applications have stamps of their own.
+        // Only real applications measure round trips themselves.
         if run.manifest().world != RunWorld::Sim {
             run.samples(&mut |row| {
                 if &*row.metric == ROUND_TRIP_S {
@@ -49,7 +49,7 @@ impl RoundTrip {
         RoundTrip::pairs_of_others(bundles, &BTreeSet::new())
     }
 
-    /// The same, except of the pings by these nodes.
+    /// As [`RoundTrip::pairs`], without pings sent by the nodes `stamped`.
     fn pairs_of_others(bundles: &[BundleRow], stamped: &BTreeSet<Text>) -> Vec<RoundTrip> {
         let mut flows: BTreeMap<&Text, Vec<&BundleRow>> = BTreeMap::new();
         for bundle in bundles {
@@ -90,7 +90,7 @@ fn pairs_of_flow(mut bundles: Vec<&BundleRow>, stamped: &BTreeSet<Text>) -> Vec<
     let mut found = Vec::new();
     for (asked, answer) in answers {
         let Some(waiting) = reached.get_mut(&asked) else { continue };
-        // A second answer to one request comes before the next request has arrived, and answers none.
+        // A second answer to a request is created before the next request arrives, so it is paired with none.
         let Some((_, sent_ns)) = waiting.pop_front_if(|(at, _)| *at <= answer.created_ns) else { continue };
         if let Some(back) = answer.delivered_ns {
             found.push(RoundTrip { sent_ns, seconds: back.saturating_sub(sent_ns) as f64 / 1e9 });

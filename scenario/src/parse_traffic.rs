@@ -261,7 +261,7 @@ fn pace(table: &Reader<'_>) -> Pace {
             Pace::Flat
         }
         (Some(rate), None) => Pace::Rate(rate),
-        // An interval of zero means no pause, which is the window's pace.
+        // An interval of zero means no pause: bundles follow as fast as the window allows.
         (None, Some(interval)) if interval.is_zero() => Pace::Flat,
         (None, Some(interval)) => Pace::Interval(interval),
         (None, None) => Pace::Flat,

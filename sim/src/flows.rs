@@ -14,7 +14,7 @@ const PIECE: Duration = Duration::from_millis(1);
 /// Fewest bytes that a TCP sender of limited rate writes at once: a full segment, as smaller ones would be mostly
 /// headers.
 const PIECE_LEAST: u64 = 1448;
-/// Most bytes that a sender without a rate writes at once.
+/// Most bytes that a TCP sender writes at once.
 const WRITE_MOST: u64 = 256 << 10;
 
 /// Packet of a flow in transit.

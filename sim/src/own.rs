@@ -6,7 +6,7 @@ use farlink_routing::Router;
 
 /// Policies that replace a node's configured ones; nodes are given by index.
 pub trait OwnPolicies {
-    /// Whether any node has such a policy.
+    /// Whether the policy of any node is replaced.
     fn any(&self) -> bool {
         true
     }

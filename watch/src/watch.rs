@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Interval between pictures in real time.
 const FRAME: Duration = Duration::from_millis(50);
-/// Events after which the clock is read in any case.
+/// Number of events after which the clock is read in any case.
 const LOOK: u32 = 32;
 /// Most bundles of the chosen node that are queried.
 const HELD: usize = 64;

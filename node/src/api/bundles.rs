@@ -27,8 +27,7 @@ fn too_many() -> Problem {
     Problem(StatusCode::SERVICE_UNAVAILABLE, why.into())
 }
 
-/// UTC of an instant as text, by the conversion `error`; `None` without an instant, or if the machine's clock is not
-/// trusted.
+/// UTC of an instant as text. `error` converts it, or returns `None` if the machine's clock is not trusted.
 fn utc(at: Option<Instant>, error: impl Fn(Instant) -> Option<DtnTime>) -> Option<String> {
     at.and_then(error).map(|time| time.to_string())
 }

@@ -30,7 +30,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
-/// Most connections of one listener. A further one replaces the oldest without an accepted request, or is closed.
+/// Most connections of one listener. A further one replaces the oldest without an accepted request; if there is none,
+/// it is closed.
 const GUESTS: usize = 64;
 /// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

@@ -251,7 +251,7 @@ impl Connection {
     pub fn asks_for(&self) -> Option<u64> {
         self.decoder.unfinished().filter(|_| !self.admitted).map(|(total, _)| self.cost(total))
     }
-    /// Next part of a spooled payload; `None` if too little has arrived.
+    /// Next part of a spooled payload; `None` if too little has arrived, or no payload is being spooled.
     pub fn spooled_part(&mut self) -> Option<Payload> {
         // Bundles that fit in memory are not spooled: the decoder collects them whole.
         let (total, _) = self.decoder.unfinished().filter(|(total, _)| self.admitted && *total > self.spooling.from)?;
@@ -264,7 +264,7 @@ impl Connection {
     }
     /// Returns whether the client took too long to configure itself or to continue a bundle.
     pub fn is_overdue(&mut self, now: Instant) -> bool {
-        // A client that this node does not read cannot make progress, and is not blamed below.
+        // Bytes that this node has yet to read (`readable`) count as progress below: the client is not to blame.
         if !self.introduced {
             return now.since(self.opened) >= PATIENCE;
         }
@@ -328,8 +328,8 @@ impl Connection {
                         }
                         self.out.pop_front();
                     }
-                    // Answers and deliveries are mixed in the queue, so only an empty one proves that all answers were
-                    // read.
+                    // Answers and deliveries are mixed in the queue, so only an empty one proves that all answers have
+                    // left.
                     if self.out.is_empty() {
                         self.unread = 0;
                     }

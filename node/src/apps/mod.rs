@@ -26,7 +26,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
-/// Most applications attached; beyond, the oldest without a configuration is closed.
+/// Most applications attached. A further one replaces the oldest unconfigured one; if there is none, it is closed.
 const CONNECTIONS_MAX: usize = 1024;
 /// Interval of checks for connections without progress.
 const SWEEP: Duration = Duration::from_secs(5);

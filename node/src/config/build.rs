@@ -45,7 +45,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
     Findings { config: config.filter(|_| mistakes.is_empty()), mistakes, warnings }
 }
 
-/// Returns whether the tables are those of a scenario, which is reported.
+/// Returns whether the tables are those of a scenario; reports the mistake if so.
 fn is_a_scenario(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
     let array = |name: &&str| root.get(*name).is_some_and(|value| value.get_ref().is_array());
     let found = !root.contains_key("node_ids") && ["node", "link", "traffic", "contact"].iter().any(array);

@@ -30,8 +30,8 @@ pub(super) struct Stream {
     pub phase: Phase,
     pub out: VecDeque<Bytes>,
     pub queued: u64,
-    /// Estimate of the bytes that the kernel takes at once: the last amount if less than offered, else twice the
-    /// amount.
+    /// Estimate of the bytes that the kernel takes at once: the last amount if that was less than offered; doubled, up
+    /// to a bound, whenever as much was taken.
     pub takes: u64,
     /// Bytes passed to the kernel.
     pub sent: u64,

@@ -174,8 +174,8 @@ enum Mark {
 /// Bundle identity: creation time, sequence number, service, source.
 type PathKey = (u64, u64, u64, Text);
 
-/// Computes mean times at nodes and between them, along the path that most bundles took. Time on other paths is summed
-/// under `on other paths`, so that the steps add up to the mean latency.
+/// Computes mean times at nodes and between them, along the path that most bundles took. Time in steps that this path
+/// lacks is summed under `on other paths`, so that the steps add up to the mean latency.
 fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<PathStep>> {
     let mut marks: HashMap<PathKey, Vec<(u64, Mark, Text)>> = HashMap::new();
     for b in bundles.iter().filter(|b| b.delivered_ns.is_some()).take(FOLLOWED) {

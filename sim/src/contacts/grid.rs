@@ -108,7 +108,7 @@ impl Grid {
     pub fn after(&self, member: u32) -> Option<u32> {
         Some(self.next[member as usize]).filter(|member| *member != NOBODY)
     }
-    /// Adds a member, which is in no cell, to a cell.
+    /// Adds a member that is in no cell yet to a cell.
     pub fn enter(&mut self, member: u32, cell: Cell) {
         if let Some(place) = self.place(cell) {
             self.next[member as usize] = std::mem::replace(&mut self.heads[place], member);

@@ -19,7 +19,7 @@ const MOTION: u8 = 0;
 const DOWN: u8 = 1;
 const UP: u8 = 2;
 
-/// Data of a node that others' computations read; aligned to one cache line.
+/// Data of a node that computations for other nodes read; aligned to one cache line.
 #[repr(align(64))]
 struct Member {
     leg: Leg,

@@ -37,7 +37,7 @@ struct TurnSide {
     waits: bool,
     /// Whether the end is queued for a turn.
     called: bool,
-    /// Whether the end sends; read only if turns are per link.
+    /// Whether the end sends; used only where turns are per link.
     busy: bool,
     /// Number of the end's last turn.
     last: u64,

@@ -252,7 +252,7 @@ impl<O: Observer> World<O> {
         faults.can_meet(&near)
     }
     fn part_all(&mut self, which: impl Fn(&(u16, u32, u32)) -> bool) {
-        // Pairs that could not communicate before have no link to lose.
+        // Includes pairs that could not communicate before: they have no link to lose.
         let Some(faults) = &self.faults else { return };
         let all: Vec<_> = faults.near.iter().filter(|near| which(near)).copied().collect();
         all.into_iter().for_each(|near| self.part(edge(self.now, near, false)));

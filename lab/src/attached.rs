@@ -372,7 +372,7 @@ mod tests {
             std::fs::write(dir.path().join("t-2-receiver.out"), delivered(flow, 0, 7) + &delivered(flow, 1, 8))
                 .unwrap();
             assert_eq!(records.tally(node).delivered, 2);
-            // A bundle of another run is none of this one's.
+            // Bundles of another run do not count.
             std::fs::write(dir.path().join("t-3-receiver.out"), delivered(flow ^ 1, 2, 9)).unwrap();
             assert_eq!(records.tally(node), BundleTally { created: 0, delivered: 2 });
         });

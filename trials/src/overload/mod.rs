@@ -2,8 +2,8 @@
 //!
 //! Two durable nodes exchange bundles over TCPCLv4, and the first one's link has a rate. First the goodput of normal
 //! bundles is measured at saturation. Then applications offer ten times as much for a while, a few bundles expedited,
-//! and finally half of the goodput. They use the node itself, or a third node, a neighbour that forwards as fast as it
-//! may.
+//! and finally half of the goodput. They are attached to the overloaded node or, with `--from LAYER`, to a third node
+//! that forwards to it over this layer.
 
 mod flow;
 

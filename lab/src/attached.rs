@@ -121,7 +121,7 @@ pub fn receiver(
     match &entry.kind {
         TrafficKind::Ping { .. } => return None,
         TrafficKind::File { path, size, .. } => {
-            // A generated file is called after its flow; its name is that of the sender's.
+            // The received file gets the name of the sent one; a generated one is called by the index of its flow.
             let name = match path {
                 Some(path) => path.file_name()?.to_owned(),
                 None => format!("{traffic}.sent").into(),

@@ -446,5 +446,5 @@ fn run_ready(args: ReadyArgs) -> Result<(), CliError> {
     app_run::run(false, move |stop, _| wait_ready(&sign, args.within, &args.touch, stop))
 }
 
-/// Bytes of a piece of a file that are not of the file, as the help of `--bundle-size` has them.
+/// Guards the 32 bytes that the help of `--bundle-size` states: stamp and offset before the bytes of a piece.
 const _: () = assert!(PIECE_STAMP == 32 && STAMP == 24);

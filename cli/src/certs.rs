@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let why = format!("{} exists already\nhint: --force replaces it, --out names another folder", there.display());
         return Err(CliError::Input(why));
     }
-    // Every refusal comes before the first file is written.
+    // Existing files were refused above, before the first one is written.
     crate::make_folder(&args.out, "--out")?;
     let authority = the_authority(&args.out, valid)?;
     for (id, [certificate, key]) in nodes.iter().zip(files) {

@@ -75,8 +75,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if args.files.is_empty() && args.text.is_none() {
         return Err(CliError::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
     }
-    crate::check_endpoint(&args.to)?;
     // Wrong endpoint IDs are refused before a node is contacted.
+    crate::check_endpoint(&args.to)?;
     args.report_to.as_deref().map_or(Ok(()), crate::check_endpoint)?;
     if args.bundle_size.0 == 0 && args.sizes.is_none() {
         return Err(CliError::Input("--bundle-size: must be at least 1 B\nhint: 1 MB suits most files".into()));

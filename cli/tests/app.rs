@@ -139,7 +139,7 @@ fn toy_exchanges_bundles_with_a_node() {
     let (a, toy) = (["--at", "a.sock"], ["--via", "dtn7-http", "--at", &address]);
     for size in ["1 B", "1 kB", "60 kB", "1 MB"] {
         exchange(&folder, &a, &toy, "ipn:2.42", size);
-        // After a megabyte to it, too, the node goes on reading.
+        // This direction must still work after a bundle of up to 1 MB in the other.
         exchange(&folder, &toy, &a, "ipn:1.42", size);
     }
     transfer(&folder, &a, &toy, "ipn:2.43");

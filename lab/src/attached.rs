@@ -133,7 +133,7 @@ pub fn receiver(
             return Some(words.program());
         }
         TrafficKind::File { path, size, .. } => {
-            // A generated file is called after its flow; its name is that of the sender's.
+            // The received file gets the name of the sent one; a generated one is called by the index of its flow.
             let name = match path {
                 Some(path) => path.file_name()?.to_owned(),
                 None => format!("{traffic}.sent").into(),
@@ -387,7 +387,7 @@ mod tests {
             std::fs::write(dir.path().join("t-2-receiver.out"), delivered(flow, 0, 7) + &delivered(flow, 1, 8))
                 .unwrap();
             assert_eq!(records.tally(node).delivered, 2);
-            // A bundle of another run is none of this one's.
+            // Bundles of another run do not count.
             std::fs::write(dir.path().join("t-3-receiver.out"), delivered(flow ^ 1, 2, 9)).unwrap();
             assert_eq!(records.tally(node), BundleTally { created: 0, delivered: 2 });
         });

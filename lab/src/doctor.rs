@@ -166,7 +166,6 @@ fn timers() -> MachineCheck {
         let _ = schedule::set_timer_slack(1);
         let real_time = schedule::set_real_time(50).is_ok();
         let mut late: Vec<u64> = (0..200)
-            // `late[100]` is the median, `late[198]` the 99th percentile of 200 values.
             .map(|_| {
                 let until = monotonic_ns() + 1_000_000;
                 let _ = schedule::wait_readable(&[], Some(until));
@@ -174,6 +173,7 @@ fn timers() -> MachineCheck {
             })
             .collect();
         late.sort_unstable();
+        // `late[100]` is the median, `late[198]` the 99th percentile of 200 values.
         (real_time, late[100] as f64 / 1e3, late[198] as f64 / 1e3)
     };
     let Ok((real_time, p50, p99)) = std::thread::spawn(measure).join() else {

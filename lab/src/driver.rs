@@ -64,8 +64,8 @@ pub trait Driver {
     /// Name of the implementation, as in `lab/drivers/`.
     fn name(&self) -> &str;
 
-    /// Version of the implementation, as its programs print it, run in a folder; `None` if it is unknown or this
-    /// program's.
+    /// Version that the implementation's programs print when run in a folder. `None` if it is unknown, or the
+    /// implementation is this program.
     fn version(&self, _folder: &Path) -> Option<String> {
         None
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-// Bound of the 99th percentile of the delay, or a tenth of the link's delay if that is longer.
+// Bound of the 99th percentile of lateness, or a tenth of the link's delay if that is longer.
 const LATE: Duration = Duration::from_millis(5);
 // Bound of the fraction of time in which a task waited for a processor. On one machine processes
 // always wait a little; beyond this they measure each other.
@@ -25,7 +25,7 @@ const SAMPLES_LOST: f64 = 0.05;
 // Mbit/s that DTN-COMET measured is 0.18.
 const BASELINE_SPREAD: f64 = 0.20;
 
-/// Component whose delays are judged.
+/// Component whose lateness is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Late {
     /// Emulator: packets leave late.
@@ -40,9 +40,9 @@ pub enum Late {
 pub struct Signs {
     /// Component to which `late_p99` refers.
     pub late: Late,
-    /// 99th percentile of the delay.
+    /// 99th percentile of the lateness of that component.
     pub late_p99: Duration,
-    /// Shortest one-way delay of the emulated links.
+    /// One-way delay of the link or links judged; lateness up to a tenth of it is allowed.
     pub delay: Duration,
     /// Packets lost by the emulator, for lack of memory or in the kernel's queue, plus link changes for which the
     /// emulator was late.
@@ -68,7 +68,7 @@ impl Signs {
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        // Delays up to a tenth of the link's own delay hardly change results.
+        // Lateness up to a tenth of the link's own delay hardly changes results.
         let allowed = LATE.max(self.delay / 10);
         if self.late_p99 > allowed {
             let what = match self.late {

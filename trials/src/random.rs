@@ -17,7 +17,7 @@ impl Random {
     }
     /// Uniform in `0..bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Multiplication instead of a remainder: without bias for small bounds.
+        // Multiplication instead of a remainder uses the high bits; its bias is negligible for small bounds.
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -186,7 +186,7 @@ pub fn check(root: &Path) -> Result<usize> {
     for folder in CORE {
         violations.extend(sources::opening(root, folder)?);
     }
-    // Every crate with a rule may have tests; `CORE` alone has the attributes.
+    // Unlike the attributes above, tests are checked for every crate with a rule.
     for rule in RULES {
         violations.extend(sources::unbuilt_tests(root, rule.folder)?);
     }

@@ -118,8 +118,8 @@ fn own_cpu_s() -> f64 {
 /// Sends `bundles` bundles, and waits until the node has accepted each.
 fn fill(at: &str, size: u64, bundles: u64) -> anyhow::Result<()> {
     let mut client = crate::connect(at)?;
-    client.configure("ipn:1.1", "bench", 0)?;
     // A window of 0 registers a sender.
+    client.configure("ipn:1.1", "bench", 0)?;
     let (mut sender, mut answers) = client.split()?;
     let payload = vec![0x5a; usize::try_from(size)?];
     // Sending and reading answers overlap: one thread would deadlock once both socket buffers are full.

@@ -32,7 +32,7 @@ pub fn forward(options: &BenchOptions, middle: &mut dyn Middle) -> anyhow::Resul
     let serves = || Ok(options.medium == Medium::Datagrams || TcpStream::connect(("127.0.0.1", ports.middle)).is_ok());
     between.until("the node between serves", serves).with_context(|| middle.name())?;
     std::thread::sleep(Duration::from_millis(500));
-    // Half a second for sessions to open; the time spent on that is not the benchmark's.
+    // Sessions opened in this half second; the processor time spent on that is not the benchmark's.
     let idle = between.cpu_s();
     let mut generator = options.generator(&options.write(GENERATOR, &ports, &[(MIDDLE, true)])?)?;
     generator.wait(Duration::from_secs_f64(options.seconds) + DRAIN)?;

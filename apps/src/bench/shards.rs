@@ -39,7 +39,7 @@ struct ShardPair {
 /// If a node cannot be started or gives no report.
 pub fn shards(options: &BenchOptions, wanted: Shards) -> anyhow::Result<Value> {
     let time = Duration::from_secs_f64(options.seconds.clamp(0.2, 2.0));
-    // There is no copy between two sockets over datagrams here.
+    // The baseline copies streams only.
     let copies = match options.medium {
         Medium::Streams => Some((copies(1, time)?, copies(wanted.shards, time)?)),
         Medium::Datagrams => None,

@@ -251,7 +251,7 @@ impl Shelf {
     }
     fn piece(&mut self, header: Header, data: &mut impl Read) -> io::Result<PendingReceipt> {
         let id = header.id.clone();
-        // Behind the last piece of a finished file, it would begin a file that nothing completes.
+        // An empty piece that arrives after its file was finished would begin a new file that nothing completes.
         if header.bytes == 0 && header.total.is_none() {
             return Ok(PendingReceipt::Piece(id));
         }
@@ -306,8 +306,8 @@ impl Shelf {
         let Some(mut settling) = self.settling.take() else { return Ok(Vec::new()) };
         let named = self.out.as_ref().map_or(Ok(Vec::new()), |out| out.settler.wait());
         let mut paths = named.context("received data cannot be stored durably")?.into_iter();
-        // A file gets its name only once all of its pieces are durable: otherwise a later piece would be delivered
-        // again without its file.
+        // A file gets its name only once all of its pieces are durable: a piece that a crash loses is delivered again,
+        // and must still find the unfinished file.
         let (mut told, unpromised) = (Vec::new(), self.pieces_waiting());
         for one in settling.drain(..) {
             match (one, &self.out) {

@@ -80,7 +80,7 @@ const ADDRESS: &str = "--at names the HTTP interface of the daemon, e.g. http://
 /// Attaches a sender; bundles leave from the node ID, `terms.source` is ignored.
 pub fn sender(at: &str, terms: &SenderTerms) -> Result<HttpSender> {
     let web = Dtn7Web::new(at)?;
-    // An error here names the place before the first bundle.
+    // A wrong address fails here, before the first bundle.
     web.node_id()?;
     let ((jobs, queue), (done, results)) = (channel(), channel());
     let queue = Arc::new(Mutex::new(queue));

@@ -27,7 +27,7 @@ struct FramesFile {
 /// Attaches a sender.
 pub fn sender(at: &str, terms: &SenderTerms) -> Result<FrameSender> {
     let link = FrameLink::open(at)?;
-    // Nobody takes what is delivered meanwhile: the reader must not wait for that.
+    // Drops deliveries: nobody takes them here, and a full queue would block the reader.
     link.payloads.end("not received here");
     Ok(FrameSender { link, window: terms.window.max(1), unanswered: 0 })
 }
@@ -125,7 +125,7 @@ impl FrameLink {
         Ok(())
     }
     fn listen(&self) -> Result<()> {
-        // A program of its own delivers everything unasked, and knows no such frame.
+        // A program started for this link alone delivers unasked, and does not know the frame `L`.
         if self.shared { self.write(b'L', &[]) } else { Ok(()) }
     }
     fn write(&self, letter: u8, body: &[u8]) -> Result<()> {

@@ -71,7 +71,7 @@ pub fn ping(pair: AttachedPair, plan: &PingPlan, stop: &AtomicBool, say: &mut dy
     };
     let result = pings();
     done.store(true, Ordering::Relaxed);
-    // It looks at the flag after each wait. A failure of its own has arrived as an answer.
+    // The thread checks `done` after each wait, so it ends soon. Its errors came through the channel of answers.
     let _ = thread.join();
     result.map(|()| run.answered)
 }
@@ -104,7 +104,7 @@ struct PingRun<'a> {
 }
 
 impl PingRun<'_> {
-    /// Takes answers and notes losses until `enough` of the pings that still wait, or `stop`.
+    /// Takes answers and notes losses until `stop` is set, or `enough` is true of the pings that still wait.
     fn collect(&mut self, enough: impl Fn(&BTreeMap<u64, Instant>) -> bool, stop: &AtomicBool) -> Result<()> {
         while !enough(&self.waiting) && !stop.load(Ordering::Relaxed) {
             // Pings are sent in order, with one timeout: the first is lost first.

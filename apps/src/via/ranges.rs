@@ -13,7 +13,8 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Adds a range and returns how many of its numbers are new; 0 also once the set is too scattered to grow.
+    /// Adds a range and returns how many of its numbers are new. Returns 0, and adds nothing, if `RANGES_MAX` ranges
+    /// exist and the new one does not begin in or just after one of them.
     pub fn add(&mut self, range: Range<u64>) -> u64 {
         let Range { mut start, mut end } = range;
         if start >= end {

@@ -27,7 +27,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), CliError> {
     let folder = BenchFolder::new(None)?;
-    // Pings need no duration, and one that leaves this node at once needs no rate.
+    // Duration and rate are those of a generator, which this benchmark does not start.
     let nodes = nodes::Args {
         cla: args.cla.clone(),
         bundle_size: args.bundle_size,

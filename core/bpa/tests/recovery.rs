@@ -130,8 +130,7 @@ fn clock_set_back_repeats_no_timestamp() {
 
 #[test]
 fn implausible_downtime_counts_zero() {
-    // The bundle still ages by this run's residence.
-    // 30 years of downtime are more likely a wrong clock.
+    // 30 years of downtime are more likely a wrong clock; the bundle still ages by this run's residence.
     let mut node = opened(&[-YEARS_30], support::clock_at(Instant::ZERO));
     assert_eq!((doubts(&node), node.deleted()), (vec![YEARS_30], vec![]));
     assert!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms > 50_000);

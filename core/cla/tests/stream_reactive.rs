@@ -167,7 +167,7 @@ fn v3_peer_learns_kept_length() {
 
 #[test]
 fn unnegotiated_acknowledgments_flow_as_before() {
-    // Then intermediate acknowledgments promise nothing and need not wait.
+    // To a peer that did not announce partial storage, intermediate acknowledgments promise nothing: they do not wait.
     let mut lone = four(Lone::passive(reactive(ours())), &[]);
     lone.receive(&segment4(2, 0, &[1; 100]));
     assert_eq!(lone.wrote(), ack4(2, 0, 100));

@@ -172,7 +172,7 @@ fn odd_invalid_bundles_leave_nothing() {
         assert_eq!(site.fate(&bundle), fate);
         assert_eq!((site.held(), site.delivered.len(), site.left.len()), (0, 0, 0), "{fate}");
     }
-    // Whatever is cut off it, and whatever a byte of it is changed to, the node takes the next bundle.
+    // However a bundle is truncated or changed, the node accepts the next one.
     let blocks = vec![(5, 0x10, b"dtn\0//a/\0".to_vec()), (77, 0, b"abc".to_vec())];
     let whole = old(27).named(DTN).with(|b| (b.before, b.after) = (blocks.clone(), blocks)).wire();
     for cut in 1..whole.len() {

@@ -11,8 +11,8 @@ use farlink_base::{
 use farlink_scenario::{Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
-// Time in ns by which a node without real-time priority hands over ahead: the scheduling delay of nodes on a loaded
-// machine. Other nodes keep the default, as in simulation.
+// `hand_over_ahead`, in ns, of a node without real-time priority: the scheduling delay of nodes on a loaded machine.
+// Nodes with that priority keep the default, as in simulation.
 const AHEAD_WHEN_LATE: u64 = 100_000_000;
 // Largest difference between the clocks of hosts on one machine, ns.
 const CLOCK_ERROR: u64 = 1_000_000;

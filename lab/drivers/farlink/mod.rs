@@ -221,7 +221,8 @@ impl Driver for Farlink {
         // One event file for each finished life, then that of the current one.
         let files = (0..self.lives).map(lives::events_of).chain([EVENTS.to_string()]);
         let foreign = node.scenario.has_foreign_nodes();
-        // Bundles have other names for the applications, which speak for all nodes of such a run.
+        // In a run with other implementations, bundle events of all nodes come from the applications, which identify
+        // bundles differently.
         let mut own = |row: EventRow| if foreign && row.source.is_some() { Ok(()) } else { each(row) };
         for file in files {
             reader.read(&node.folder.join(file), &mut own)?;

@@ -153,7 +153,7 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
         for trial in trials(&pair, layer, may_lose) {
             let begun = Instant::now();
             let outcome = run_trial(options, layer, &trial, may_lose).map_err(|why| format!("{why:#}"));
-            // A trial cut short says nothing about the two, and a table without the rest too much.
+            // An interrupted trial proves nothing, and a table that lacks trials would look complete.
             if options.stop.load(Ordering::Relaxed) {
                 bail!("stopped in the trial `{}` over {layer}", trial.name);
             }
@@ -190,7 +190,7 @@ fn run_trial(options: &CheckOptions, layer: &str, trial: &CheckTrial, may_lose: 
         let list: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", list.join("\n"))
     })?;
-    // Drivers may stand beside the place where the check was started.
+    // Drivers are also searched in `drivers` of the folder in which the check was started.
     scenario.folder = std::env::current_dir()?;
     let lab = LabOptions {
         folder: folder.join("run"),
@@ -243,7 +243,7 @@ fn judge(run: &RunReader, scenario: &Scenario, may_lose: bool) -> Result<String>
     }
     let bundles = run.bundles()?;
     let delivered = bundles.iter().filter(|bundle| bundle.delivered_ns.is_some()).count();
-    // A sender that did not come to its end has made fewer than it should.
+    // A sender that ended early created fewer bundles than planned.
     let all = bundles.len().max(sent);
     if delivered < least(all) || all == 0 {
         bail!("{delivered} of {all} bundles arrived");

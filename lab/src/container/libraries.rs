@@ -36,7 +36,7 @@ impl Libraries {
     /// Files that a root file system lacks for the program to start. A root without the loader gets all libraries; a
     /// root with it keeps its own, since its C library fits its loader, and gets only those that it lacks.
     pub fn needed_in(&self, root: &Path) -> Vec<Bind> {
-        // Links in the root are not followed: they are meant for another root than this machine's.
+        // Links in the root are not followed: an absolute one would lead into this machine's own root.
         let has = |path: &Path| fs::symlink_metadata(root.join(path.strip_prefix("/").unwrap_or(path))).is_ok();
         let Some(loader) = &self.loader else { return Vec::new() };
         let lacking = |file: &&PathBuf| {

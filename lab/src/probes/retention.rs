@@ -193,7 +193,7 @@ impl RetentionReading {
     }
     /// Relay whose host the frames seen at a place enter or leave, if any.
     fn relay(&self, (link, forward, point): FramePlace) -> Option<usize> {
-        // The forward direction leaves the relay at one end, and is handed over to that at the other.
+        // Frames of the forward direction leave the host at the near end, and are handed over at the far one (true).
         self.relay_at.get(&(link, forward == (point == FramePoint::HandedOver))).copied()
     }
     fn frame(&mut self, frame: &WatchedFrame) {

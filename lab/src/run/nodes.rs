@@ -45,7 +45,7 @@ impl LabSession<'_> {
                 if stop.load(Ordering::Relaxed) {
                     bail!("stopped while node `{}` was getting ready", self.scenario.nodes[*node].name);
                 }
-                // The waiting program has the driver's own limit, and ends the run.
+                // Usually the program that waits for the node fails first, by the driver's own limit, and ends the run.
                 if begun.elapsed() > READY_MOST + READY_MARGIN {
                     bail!("node `{}` did not get ready", self.scenario.nodes[*node].name);
                 }

@@ -235,7 +235,7 @@ fn background(scenario: &Scenario, outcome: &SessionOutcome, manifest: &mut farl
     }
 }
 
-/// Judges the time for which each node waited for a processor, by the shortest delay of its links.
+/// Judges the time for which each node waited for a processor, by the smallest of its links' longest delays.
 fn nodes(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_report::Validity) {
     let us = |d: Duration| d.as_secs_f64() * 1e6;
     let worst =

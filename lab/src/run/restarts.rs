@@ -63,7 +63,8 @@ impl Restarts {
         self.starting.iter().map(|killed| killed.node).collect()
     }
     /// Node that has exceeded its time to end or to get ready, with a description; `None` if there is no such node.
-    /// `watched` tells of a node whether a program waits for it, which has a limit of its own.
+    /// Nodes for which `watched` is true are left out while they get ready: the program that waits for them has its
+    /// own limit.
     fn overdue(&self, elapsed: Duration, watched: impl Fn(usize) -> bool) -> Option<(usize, &'static str)> {
         let late = |killed: &&Killed| elapsed > killed.since + PATIENCE;
         let undead = self.down.iter().filter(|killed| !killed.fell).find(late);

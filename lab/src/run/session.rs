@@ -120,7 +120,7 @@ impl<'a> LabSession<'a> {
     /// Sets up hosts and links, starts the nodes, and waits until all are ready. Then starts the receivers.
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
-        // Missing programs are told before anything is made.
+        // Missing programs must fail the run before anything is set up.
         let drivers =
             (0..scenario.nodes.len()).map(|node| drivers::make(scenario, node)).collect::<Result<Vec<_>>>()?;
         let (containers, images): (Vec<_>, Vec<_>) =
@@ -147,7 +147,7 @@ impl<'a> LabSession<'a> {
             remarks.notes.push(format!("Control groups of ended runs could not be removed: {}.", left.join(", ")));
         }
         let lead = LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32 + LEAD_PER_CONTAINER * contained;
-        // Chosen again once the nodes that take their time are ready.
+        // Chosen again once the nodes that start early are ready.
         let (start_ns, epoch) = choose_start(LONGEST_START);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         // Latest first, so that the next sender to start is cheap to remove from the end.
@@ -527,7 +527,7 @@ impl<'a> LabSession<'a> {
             (None, None) => "no status".to_string(),
         };
         let is_node = id < FIRST_APPLICATION;
-        // A node in the background goes on, which shows at its interface; a program that configures it is done.
+        // Status 0 is no failure of a companion, nor of a program that has started its node in the background.
         if is_node && code == Some(0) && (id >= FIRST_COMPANION || self.drivers[process.node].forks()) {
             return Ok(());
         }

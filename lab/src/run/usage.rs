@@ -11,7 +11,7 @@ use std::net::IpAddr;
 /// Maximum number of samples of a span that count for quartiles; later samples are left out.
 const SAMPLES: usize = 1 << 20;
 
-/// Role at a host, which is `None` for the emulator.
+/// Index of a host (`None` for the emulator), and a role there.
 type Account = (Option<usize>, Role);
 
 /// Resource use of all roles of a run.

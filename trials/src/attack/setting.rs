@@ -1,4 +1,4 @@
-//! The part of the nodes' configuration that differs between cases.
+//! Settings in which the nodes of one attack case differ from those of other cases.
 
 use super::stage::LIAR;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub struct Setting {
     pub sessions: Option<u32>,
 }
 
-/// Session limit where thousands are open at once.
+/// Session limit of cases that open thousands of sessions at once.
 const CROWD: u32 = 5000;
 
 /// Layer of the first neighbour, with the policies that a case needs.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Peak memory allowed, as a share of the budget.
 const MEMORY_MAX: f64 = 1.05;
-/// Honest goodput required in each direction, as a share of undisturbed.
+/// Honest goodput required in each direction, as a share of the goodput before the attack.
 const GOODPUT_MIN: f64 = 0.8;
-/// Share of the offered bundles that arrive undisturbed on an otherwise idle machine.
+/// Least share of the offered bundles that arrives before the attack if the machine is otherwise idle.
 const UNDISTURBED_MIN: f64 = 0.9;
 /// Bytes an attack may add to the log: each message appears once per peer and minute.
 const LOG_MAX: u64 = 1_000_000;
@@ -26,9 +26,9 @@ pub struct Row {
     pub name: &'static str,
     /// Peak memory during and after the attack, bytes.
     pub peak: u64,
-    /// Share of the offered bundles that arrived undisturbed, in the worst direction; below one, the machine was busy.
+    /// Share of the offered bundles that arrived before the attack, in the worst direction.
     pub undisturbed: f64,
-    /// Goodput as a share of undisturbed, by direction.
+    /// Goodput during the attack as a share of that before it, by direction.
     pub shares: Vec<f64>,
     /// Fate of the honest bundles.
     pub account: Account,
@@ -42,9 +42,9 @@ pub struct Row {
     pub status_slowest: Duration,
     /// Status queries without an answer within five seconds.
     pub status_unanswered: u64,
-    /// Amount of the attack that happened.
+    /// The attacker's actions and their amounts, in words.
     pub did: String,
-    /// Forbidden effect that the attacker achieved.
+    /// Forbidden effect that the attacker achieved, if any.
     pub broke: Option<String>,
     /// Number of tries; the row shows the last.
     pub tries: u32,

@@ -62,7 +62,7 @@ fn kill(farlink: &Path, scenario: &Path, out: &Path, random: &mut Random) -> Res
     if let Some(victim) = i32::try_from(victim).ok().and_then(Pid::from_raw) {
         let _ = kill_process(victim, Signal::KILL);
     }
-    // The run does not end for a killed sender or cleaner; then all of it is killed, as a user would.
+    // A killed sender or cleaner does not end the run; then the run itself is killed, as a user would do.
     while child.try_wait()?.is_none() {
         if begun.elapsed() > after + Duration::from_secs(3) {
             let _ = child.kill();

@@ -229,7 +229,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // The end of its input ends it; a second is enough for what it cleans up.
+        // What it started ends with it; a process outside of its namespaces then removes its control groups.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -21,8 +21,8 @@ const STARTS_MAX: u32 = 6;
 /// a node whose clock is ahead by more rightly refuses them as expired.
 const CLOCKS: [&str; 8] = ["0 s", "0 s", "0 s", "-1 h", "+1 h", "+5 h", "-20500 d", "+3 s"];
 
-/// Kills of one pair of nodes at most. A fragment whose other half was lost with the power stays for its lifetime, and
-/// would finally fill a small store.
+/// Most kills of one pair of nodes. A power cut may lose one half of a fragmented bundle; the other half stays for its
+/// lifetime, and many of them would fill a small store.
 const KILLS_MAX: u64 = 100;
 
 /// One kind of trial.
@@ -81,7 +81,7 @@ pub fn run(
         }
     }
     println!("\n{} files of stores were written over, {} commits began while another was under way", work.0, work.1);
-    // Both code paths must have been exercised for the trial to mean anything.
+    // Without reused files and overlapping commits, the trial would not have tested either.
     if trials.len() == TRIALS.len() && (work.0 == 0 || work.1 == 0) {
         complaints.push("no file was written over, or no commits overlapped: that is not tried".into());
     }
@@ -162,7 +162,7 @@ fn flows(hosts: &[Host], one_way: bool) -> Vec<Flow> {
     flows
 }
 
-// A kill without any work has nothing to lose. The wait is short, since kills before any work matter, too.
+// Waits for work that a kill can lose, but 400 ms at most: kills of an idle node are tested, too.
 fn wait_for_work(flows: &[Flow]) {
     let done = || {
         let of = |seen: &Seen| seen.acknowledged.len() + seen.deliveries.len();

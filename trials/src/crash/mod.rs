@@ -3,7 +3,7 @@
 //!
 //! Two nodes with durable stores exchange bundles over TCPCLv4; an application at each sends to two endpoints of the
 //! other. The seed fixes payloads, moments and victims; timing depends on the machine. With `--forgetting`, the stores
-//! are on a disk that loses unsynced data with each kill.
+//! are on a disk that loses unsynced data in about every other kill.
 
 mod flip;
 mod forgetting;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Bundles sent for each power cut: more than a receiver takes between two cuts.
 const PER_CUT: u64 = 60;
-/// Files sent in parts of [`PIECE`] each, and their length.
+/// Number of files; each has [`LENGTH`] bytes and is sent in pieces of [`PIECE`].
 const FILES: usize = 6;
 const PIECE: &str = "2 kB";
 const LENGTH: u64 = 90_000;

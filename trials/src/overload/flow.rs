@@ -132,7 +132,7 @@ impl Flow {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| self.read_answers(answers, &waiting));
             self.offer_over(&mut sender, next, &waiting, || reader.is_finished());
-            // Outstanding answers are awaited: each unanswered bundle is lost to the statistics.
+            // Waits for outstanding answers: an unanswered bundle counts neither as acknowledged nor as refused.
             let begun = Instant::now();
             while !reader.is_finished() && !lock(&waiting).is_empty() && begun.elapsed() < ANSWER_MAX {
                 std::thread::sleep(Duration::from_millis(5));

@@ -2,8 +2,8 @@
 //!
 //! Two durable nodes exchange bundles over TCPCLv4, and the first one's link has a rate. First the goodput of normal
 //! bundles is measured at saturation. Then applications offer ten times as much for a while, a few bundles expedited,
-//! and finally half of the goodput. They use the node itself, or a third node, a neighbour that forwards as fast as it
-//! may.
+//! and finally half of the goodput. They are attached to the overloaded node or, with `--from LAYER`, to a third node
+//! that forwards to it over this layer.
 
 mod flow;
 
@@ -228,8 +228,8 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("{} acknowledged, {} lost, {} corrupt", all.acknowledged, all.missing, all.corrupt);
     let mut complaints = Vec::new();
     let mut demand = |well: bool, else_: String| complaints.extend((!well).then_some(else_));
-    // A node that never was full would prove nothing.
     demand(all.missing == 0 && all.corrupt == 0, format!("{} bundles lost, {} corrupt", all.missing, all.corrupt));
+    // A node that never was full would prove nothing.
     demand(after.refused > before.refused, "nothing was refused: the node was never full".into());
     demand(most <= MEMORY / 100 * MEMORY_MAX, format!("{most} B of memory, of {MEMORY}"));
     demand(

@@ -50,7 +50,7 @@ pub fn read_all(folder: &Path) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
-        // It is written by `--mutants` and is no table of rules.
+        // `--mutants` writes this file; it is no table of rules.
         if path.file_name().is_some_and(|name| name == "mutants.toml") {
             continue;
         }

@@ -248,7 +248,7 @@ impl Ion {
         fs::create_dir_all(&folder)?;
         self.tool(&format!("cd {} && timeout 30 bprecvfile ipn:2.43 1", folder.display()))?;
         self.look()?;
-        // Both receivers log the same names, so the last entry is replaced by the file that is known.
+        // `look` took the log entry for a file of the permanent receiver, whose files have the same names.
         self.came.pop_back();
         self.came.push_front(folder.join("testfile1"));
         Ok(())

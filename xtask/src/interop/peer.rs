@@ -36,7 +36,7 @@ pub struct Can {
     /// Largest payloads that the peer receives and sends; 0 if its bundles cannot be read.
     pub takes: usize,
     pub gives: usize,
-    /// Largest payloads that pass one at a time, in either direction; 0: none.
+    /// Payloads of the trials with a single long bundle, to the peer and from it; 0: no such trial.
     pub takes_once: usize,
     pub gives_once: usize,
     /// Whether the peer reports deliveries, and understands such reports.

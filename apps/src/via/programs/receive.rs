@@ -78,7 +78,7 @@ impl LineReceiver {
                     if let Some(line) = self.waiting.pop_front() {
                         return Ok(Some(line));
                     }
-                    // Only now, so that a long log does not fill memory.
+                    // Read only when all earlier lines are taken, so that a long log does not fill memory.
                     log.read(|line| self.waiting.push_back((farlink_os::monotonic_ns(), line)));
                     if !self.waiting.is_empty() {
                         continue;
@@ -135,7 +135,7 @@ impl RepeatedReceiver {
     fn run(&mut self) -> Result<()> {
         let mut program = self.command.start(&self.values, &self.folder, Stdio::null())?;
         let status = program.wait_until(Instant::now() + RUN_MAX)?;
-        // Programs fail, too, where nothing has arrived.
+        // The exit status is ignored: some programs fail if nothing has arrived.
         status.with_context(|| format!("`{}` still ran after {} s", program.shown(), RUN_MAX.as_secs()))?;
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();

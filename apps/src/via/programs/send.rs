@@ -73,7 +73,7 @@ impl BundleSender for FileSender {
 }
 impl Drop for FileSender {
     fn drop(&mut self) {
-        // Fails while it holds files, which is meant.
+        // Fails if files are left in the folder: these must stay.
         let _ = std::fs::remove_dir(&self.folder);
     }
 }

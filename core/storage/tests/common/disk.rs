@@ -11,7 +11,7 @@ const SECTOR: usize = 512;
 pub struct SimFile {
     /// Content as a read sees it.
     pub cache: Vec<u8>,
-    /// End of the bytes written since the file was made; the rest is content of the file it was made of.
+    /// End of the bytes written since the file was made; the rest is old content of the file that was reused for it.
     pub end: u64,
     durable: Vec<u8>,
     /// Whether the directory entry is durable.

@@ -89,15 +89,15 @@ impl DriverFolder {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let text = read_file(&folder.join(DRIVER_FILE))?;
         let beside = |file: &str| {
-            // The folder itself, nothing below or above it.
+            // Only files directly in the folder: a name may contain no path.
             let plain = Path::new(file).file_name().is_some_and(|name| name == file);
             plain.then(|| read_file(&folder.join(file)).ok()).flatten().map(Cow::Owned)
         };
         DriverFolder::new(&name, folder.display().to_string(), Cow::Owned(text), &beside)
     }
 
-    /// Checks a driver file and the files that it names; `beside` gives their texts. Others in its folder are no part
-    /// of the driver, and may be large.
+    /// Checks a driver file and the files that it names, whose texts `beside` returns. Other files of the folder are
+    /// not read.
     fn new(
         name: &str,
         place: String,

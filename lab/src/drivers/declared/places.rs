@@ -104,7 +104,7 @@ pub fn version(program: &Program, folder: &Path, input: &str, expression: &str) 
         }
         if ended.is_none() && child.try_wait().ok()?.is_some() {
             ended = Some(Instant::now());
-            // What it leaves in the background keeps its outputs open.
+            // A process that it left in the background would keep its outputs open.
             let _ = signal_group(child.id(), Signal::Kill);
         }
     }

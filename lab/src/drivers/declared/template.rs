@@ -8,11 +8,11 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Values of every node.
+/// Placeholders for the node itself, known in every text.
 const NODE: &[&str] = &["node", "node.name", "node.number", "node.id", "node.folder"];
-/// Values of every layer.
+/// Further placeholders of an argument that is repeated for each layer.
 const LAYER: &[&str] = &["layer.name", "layer.word", "layer.port"];
-/// Values of every link.
+/// Further placeholders of an argument that is repeated for each link.
 const LINK: &[&str] = &[
     "link.name",
     "link.layer",
@@ -29,7 +29,7 @@ const LINK: &[&str] = &[
     "link.peer.address",
     "link.peer.port",
 ];
-/// Values of every node beyond the neighbours.
+/// Further placeholders of an argument that is repeated for each node beyond the neighbours.
 const ROUTE: &[&str] =
     &["route.name", "route.number", "route.id", "route.via.name", "route.via.number", "route.via.id"];
 /// Placeholders of application commands, each with its replacement in the node's file, which `farlink app` fills in

@@ -50,7 +50,8 @@ fn hello(number: u64) -> Vec<u8> {
     Bundle { source, flags: RECORD, ..Bundle::new("ipn:1.0", number) }.with(&record)
 }
 
-/// Policy message of `parts` parts with `entries` entries each: arrivals, meetings, or a bundle given up repeatedly.
+/// Policy message of `parts` parts with `entries` entries each. Parts report in turn invented arrivals, invented
+/// meetings, and one bundle given up again and again.
 fn letter(parts: u64, entries: u64, number: u64) -> Vec<u8> {
     let mut letter = Vec::new();
     for part in 0..parts {

@@ -56,9 +56,9 @@ pub struct Case {
 /// Outcome of an attack from the attacker's view.
 #[derive(Default)]
 pub struct Outcome {
-    /// Amount of the attack that happened, for the table.
+    /// Actions of the attacker and their amounts, in words for the table.
     pub did: String,
-    /// Forbidden effect that the attacker achieved.
+    /// Forbidden effect that the attacker achieved, if any.
     pub broke: Option<String>,
 }
 

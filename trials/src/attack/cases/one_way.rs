@@ -57,7 +57,7 @@ pub const MTCP_TRICKLE: Case = Case {
     what: "600 streams that each bring a bundle of 60 kB, a byte at a time.",
     run: |target| trickle(target, target.mtcp, mtcp_head),
 };
-/// Cheap noise on streams of MTCP.
+/// MTCP streams of keepalives, empty bundles, endless strings and cut lengths.
 pub const MTCP_NOISE: Case = Case {
     name: "mtcp-noise",
     what: "A configured neighbour sends keepalives by the million, and by turns empty bundles, strings of 2^64 bytes, \

@@ -36,7 +36,7 @@ pub const QUESTIONS: Case = Case {
     what: "20,000 datagrams of 200 questions for a sign of life each: nobody is sent more than it sent.",
     run: questions,
 };
-/// Names of nodes that claim to listen.
+/// Datagrams that each name another node, which claims to listen.
 pub const NAMES: Case = Case {
     name: "udpcl-names",
     what: "60,000 datagrams from twenty addresses, each with the name of another node, which says that it listens.",

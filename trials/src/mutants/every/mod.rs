@@ -1,5 +1,4 @@
-//! `cargo xtask mutants every`: a mutant at every site of the chosen kinds (by default, calls whose value is unused),
-//! found by a parser, many in one build.
+//! `cargo xtask mutants every`: mutants of seven kinds (`sites.rs`), found by a parser, many in one build.
 //!
 //! The tree is copied to `target/mutants/every` with a switch around each site ([`sites`], [`tree`]). Every test runs
 //! once to see which mutants it reaches. Then each mutant is planted by its number, and the tests that reach it run,

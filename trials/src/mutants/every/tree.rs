@@ -138,7 +138,7 @@ fn leave_out(sites: &[Site], messages: &[Value]) -> Result<()> {
         };
         let near = sites.iter().filter(|site| spans().any(|span| within(site, span, false)));
         let mut found: Vec<String> = near.map(Site::anchor).collect();
-        // An omitted jump, a move or a later drop: the error is elsewhere in the function.
+        // Omitting a jump, an arm, an assignment or a drop may cause an error elsewhere in the function.
         let around = || sites.iter().filter(|site| spans().any(|span| within(site, span, true)));
         let elsewhere = |site: &&Site| {
             matches!(site.kind, Kind::Jump | Kind::Arm | Kind::Assignment) || site.text.starts_with("drop(")

@@ -251,7 +251,9 @@ pub struct LayerEntry {
     pub word: String,
     /// Largest bundle that it receives; `None` for no known limit.
     pub takes: Option<String>,
-    /// Largest bundle that arrives if no other is under way; `None` for no known limit.
+    /// Largest bundle that it sends; `None` for no known limit.
+    pub gives: Option<String>,
+    /// Largest bundle that passes if no other is under way, of which checks send one; `None` for no known limit.
     pub once: Option<String>,
     /// Whether each bundle is one datagram, which may be lost.
     #[serde(default)]

@@ -306,6 +306,6 @@ impl Agent {
     fn disabled_link_to(&self, destination: &EndpointId) -> Option<&str> {
         let peer = self.neighbours.of_node(self.next_hop(destination).unwrap_or_else(|| destination.node()))?;
         let links = peer.links.iter().filter_map(|link| self.neighbours.link(*link));
-        links.filter(|link| !link.enabled).map(|link| link.name.as_str()).next()
+        links.filter(|link| !link.enabled).map(|link| &*link.name).next()
     }
 }

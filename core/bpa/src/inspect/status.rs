@@ -62,7 +62,7 @@ impl Agent {
     fn link_status(&self, now: Instant, link: &Link) -> LinkStatus {
         let hindered = self.what_hinders(now, link);
         LinkStatus {
-            name: link.name.clone(),
+            name: String::from(&*link.name),
             peer: self.neighbours.peers().get(link.peer).map(farlink_book::Peer::endpoint).unwrap_or_default(),
             up: hindered.is_none(),
             state: hindered.unwrap_or("up").to_string(),

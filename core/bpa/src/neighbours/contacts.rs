@@ -112,7 +112,7 @@ impl Agent {
             peers.get(link.peer).is_some_and(|p| p.origin == Origin::Configured && p.is(peer))
         };
         let fits =
-            |link: &&crate::neighbours::link::Link| leads_there(link) && name.is_none_or(|name| *name == link.name);
+            |link: &&crate::neighbours::link::Link| leads_there(link) && name.is_none_or(|name| *name == *link.name);
         let Some(link) = self.neighbours.links().find(fits).map(|link| link.id) else { return };
         if !incoming {
             self.plan.links.push((group, link));
@@ -380,6 +380,6 @@ impl Agent {
 
     /// Name of a link, for operators; "?" if there is no such link.
     pub(crate) fn link_name(&self, link: LinkId) -> String {
-        self.neighbours.link(link).map_or_else(|| String::from("?"), |link| link.name.clone())
+        self.neighbours.link(link).map_or_else(|| String::from("?"), |link| String::from(&*link.name))
     }
 }

@@ -1,7 +1,7 @@
 //! One link of the agent: its neighbour, its contacts, and the pace at which it takes bundles.
 
 use crate::settings::LinkSettings;
-use alloc::string::String;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use farlink_base::layer::LinkState;
 use farlink_base::{DataRate, Duration, Instant, LinkId, LinkTerms, PeerId, TimerKey};
@@ -137,7 +137,7 @@ pub struct Link {
     /// Number of the link.
     pub id: LinkId,
     /// Name of the link.
-    pub name: String,
+    pub name: Box<str>,
     /// Neighbour at the other end.
     pub peer: PeerId,
     /// Rate that applies without a contact; `None`: unknown.
@@ -187,7 +187,7 @@ impl Link {
     pub fn new(settings: &LinkSettings, peer: PeerId) -> Self {
         Link {
             id: settings.link,
-            name: settings.name.clone(),
+            name: settings.name.as_str().into(),
             peer,
             rate: settings.rate,
             one_way_delay: settings.one_way_delay,

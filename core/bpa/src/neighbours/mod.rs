@@ -65,7 +65,7 @@ impl Neighbours {
         self.links.values_mut().map(|link| &mut **link)
     }
     fn named(&self, name: &str) -> Option<LinkId> {
-        self.links().find(|link| link.name == name).map(|link| link.id)
+        self.links().find(|link| *link.name == *name).map(|link| link.id)
     }
     fn dynamic_links(&self) -> usize {
         self.dynamic as usize

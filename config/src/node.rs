@@ -13,7 +13,8 @@ pub fn row_key(row: &NodeParam) -> Key {
     key(setting.name, Kind::Setting(setting), default, row.help)
 }
 
-/// Declares the keys for the rows of one table of a node file; the empty name is the top.
+/// Declares the keys of one table of a node file, one for each setting ([`NodeParam`]) in it; the empty name stands for
+/// the settings outside any table.
 pub fn row_keys(table: &str) -> Vec<Key> {
     params_of(table).map(row_key).collect()
 }

@@ -165,7 +165,8 @@ struct HeldCounter {
     small_end: Option<(u32, u64)>,
     /// Whether the last small segment is unacknowledged.
     is_waiting: bool,
-    /// Acknowledgment of the last small segment, if it carried no data: its time, and its delay after the segment, ns.
+    /// Time of an acknowledgment without data that covered the last small segment at least [`WAIT_NS`] after it left,
+    /// and that delay, ns. The next segment with new data takes it.
     released: Option<(u64, u64)>,
 }
 

@@ -172,7 +172,7 @@ fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
     file::receive(at, &options, |_| Ok(()))?;
     let files = std::fs::read_dir(inbox)?.filter_map(Result::ok);
     let files = files.filter(|file| file.file_name().as_encoded_bytes().starts_with(b"bundle-")).count() as u64;
-    // A repeated delivery would have added a file.
+    // A delivery recognised as a repetition is counted, but makes no file: then files are missing.
     ensure!(files == bundles, "{files} files of {bundles} bundles");
     Ok(0)
 }

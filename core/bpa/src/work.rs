@@ -43,7 +43,7 @@ pub(crate) enum Step {
     Pump(LinkId),
     /// Hand bundles to the applications of an endpoint.
     Deliver(EndpointId),
-    /// Offer a changed bundle to the neighbours again.
+    /// Offer a bundle to the neighbours again: it has changed, its wait has ended, or a copy or the rest is still due.
     Offer(Handle),
     /// Members left a group; drop bundles that were held only to be delivered to them.
     Forsake(Vec<Handle>),

@@ -28,7 +28,7 @@ use farlink_base::{ConfigError, Instant, LayerId, Lazy, Sink, layer, store};
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_bpa::{Agent, OfferToken, Quota};
 
-/// First number for loads of sends that are under way; other loads have lower numbers.
+/// First number of the reads from the store (loads) that [`Outgoing`] asks for; those of [`Reads`] have lower numbers.
 const FIRST_SEND_LOAD: u64 = 1 << 62;
 
 /// One node; a driver owns its clocks, sockets and disks.

@@ -56,8 +56,8 @@ impl FromStr for GroupName {
     }
 }
 
-/// Field 22 of proc_pid_stat(5), counted after the name, which may hold anything; `None` for a process that has ended,
-/// waited for or not.
+/// Start of a process in kernel ticks since the machine's start (field 22 of proc_pid_stat(5)); `None` if it has ended,
+/// waited for or not. The fields are split only behind the last `)`, since the name may hold anything.
 fn start_time(process: &str) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();

@@ -11,7 +11,7 @@ pub const TABLE: &[Mutant] = &[
         "if false {",
         &["-p farlink-storage"],
     ),
-    // A power cut would lose acknowledged bundles.
+    // Without a sync, what was written may still be in the page cache, which a power cut empties.
     durable(
         "commit without sync",
         "core/storage/src/log/commit.rs",

@@ -276,7 +276,7 @@ impl Agent {
         }
     }
 
-    /// Offers a changed bundle to all neighbours again.
+    /// Offers a bundle to all neighbours again, as it may be due to some of them.
     pub(crate) fn offer_to_all(&mut self, now: Instant, bundle: Handle) {
         if !self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
             return;

@@ -1,5 +1,6 @@
 //! Exit of a tunnel (draft-ietf-dtn-bibect): the inner bundle is taken in like one from a neighbour. The outer bundle
-//! stays until the inner one is accepted or refused, so that an accepted bundle survives a crash of this node.
+//! stays until the verdict on the inner one, so that an accepted bundle survives a crash of this node. If the inner
+//! one is refused only for now, and its sender wants no signal, the outer one stays and is tried again later.
 
 use crate::agent::Agent;
 use crate::app::{AppOutput, Delivery, DeliveryId, RegistrationId};

@@ -84,7 +84,8 @@ pub struct IncomingTransfers {
     held: bool,
     /// Whether the peer learns the verdicts on its transfers.
     reliable: bool,
-    /// Fewest bytes of a broken transfer that are kept, if the peer relies on acknowledged bytes; 0 if it does not.
+    /// Least payload bytes for which the part of a broken transfer is kept as a fragment; 0 if the peer does not regard
+    /// acknowledged bytes as held here, so that no part is kept.
     parts: u64,
     segment_mru: u64,
     transfer_mru: u64,

@@ -125,7 +125,8 @@ pub fn note_ran(dir: &Path, ran_ms: u64) {
     let (boot, now_ms) = clock::boot();
     let text = format!("{} {now_ms} {ran_ms}", if boot.is_empty() { "unknown" } else { &boot });
     let fresh = dir.join("ran.new");
-    // No sync: a note torn by a power cut fails its checksum and counts as 0, which keeps bundles too long, not too short.
+    // No sync: a note torn by a power cut fails its checksum and counts as 0, which keeps bundles too
+    // long, not too short.
     let _ = open_regular(OpenOptions::new().write(true).create(true).truncate(true), &fresh)
         .and_then(|mut file| writeln!(file, "{text} {}", checksum(&text)))
         .and_then(|()| std::fs::rename(&fresh, dir.join(RAN)));

@@ -29,7 +29,7 @@ const FRAGMENT_BYTES: u64 = 256;
 const REGISTRATION_BYTES: u64 = 1024;
 /// Most spare read buffers.
 const READ_BUFFERS_MAX: u64 = 64;
-/// Least bytes that a layer may queue on one stream: a fast link sends this much between two turns.
+/// Lower bound of the limit on bytes that a layer queues on one stream: a fast link sends this much between two turns.
 const STREAM_QUEUE_LEAST: u64 = 64 << 10;
 /// Most bytes read in a turn from all streams.
 const STREAM_READ_MAX: u64 = 8 << 20;

@@ -70,7 +70,7 @@ impl LinkId {
     /// First number of links opened by peers that are not configured. Layer `n` uses the numbers from `DYNAMIC | n <<
     /// 24` up, so that layers never collide.
     pub const DYNAMIC: u32 = 1 << 31;
-    /// Number that stands for a tunnel as the link of bundles that travel inside others.
+    /// Stands in for a link where a bundle enters or leaves a tunnel, that is, travels inside another bundle.
     pub const TUNNEL: LinkId = LinkId(u32::MAX);
     /// Whether the link was opened by a peer that is not configured, or is [`LinkId::TUNNEL`].
     pub const fn is_dynamic(self) -> bool {

@@ -1,4 +1,4 @@
-//! Names of groups: the process that made them, by number and start.
+//! Names of control groups, formed from the process ID and the start time of the process that made them.
 
 use std::fmt;
 use std::fs;

@@ -291,8 +291,8 @@ impl Agent {
         self.work.extend([Step::Dispatch(handle), Step::Offer(handle)]);
     }
 
-    /// Whether a bundle that is leaving arrived again over a new path, rather than from a neighbour that missed the
-    /// acknowledgment; only then must it be routed again.
+    /// Whether a bundle that is leaving arrived again over a new path, and so must be routed again; otherwise a neighbour
+    /// that missed the acknowledgment repeats it.
     fn comes_anew(&self, held: &Held, from: PeerId, hop: &HopState) -> bool {
         const LEAVING: RetentionConstraints = RetentionConstraints::of(&[
             RetentionConstraint::Send,

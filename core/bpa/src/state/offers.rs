@@ -47,7 +47,7 @@ pub(crate) enum Turn {
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
     peers: BTreeMap<PeerId, Offer>,
-    /// Neighbours with bundles to consider, in turn, each once.
+    /// Line of neighbours that have bundles to consider; a neighbour stands in it at most once.
     busy: VecDeque<PeerId>,
 }
 

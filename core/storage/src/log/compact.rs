@@ -76,7 +76,7 @@ impl LogStore {
         let action = DiskAction::Read { file: victim, offset: start, len: end - start };
         self.disk(Op::CompactionRead { file: victim }, action, out);
     }
-    /// Ends or abandons the compaction, and looks for another file.
+    /// Ends or abandons the compaction; the next call of `compact` looks for another file at once.
     pub(super) fn end_compaction(&mut self) {
         self.compaction = None;
         self.look = true;

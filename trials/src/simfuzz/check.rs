@@ -21,8 +21,8 @@ const FAULTS_LEAST: u64 = 10_000;
 /// # Errors
 /// Violations, networks whose two traces differ, or too few hops or faults.
 pub fn check() -> Result<()> {
-    // Built like the tests: building one package alone would select other features and rebuild everything.
-    tools::run(tools::cargo().args(["build", "--quiet", "--workspace", "--example", "simfuzz"]))?;
+    // Built with the tests: building one package alone would select other features and rebuild everything.
+    tools::run(tools::cargo().args(["test", "--quiet", "--workspace", "--no-run"]))?;
     let (program, folder) = (tools::target().join("debug/examples/simfuzz"), tools::target().join("simfuzz"));
     std::fs::create_dir_all(&folder)?;
     let first = traces(&program, TWICE, &[], folder.join("first.traces"))?;

@@ -127,7 +127,8 @@ impl KeptSample {
     }
 }
 
-/// Reads the run of a scenario in this folder and computes all metrics of the whole run; absent where it has none.
+/// Reads the run of a scenario in this folder and computes all metrics of the whole run. Metrics without a value are
+/// left out.
 ///
 /// # Errors
 /// When the folder holds no run, or a damaged one.

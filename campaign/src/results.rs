@@ -121,14 +121,14 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    /// Compares the seeds that both have; `None` if there is none.
+    /// Compares the seeds that both have; `None` if they share no seed.
     pub fn of(one: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>, level: ConfidenceLevel) -> Option<Difference> {
         let both: Vec<(f64, f64)> = one.iter().filter_map(|(seed, value)| Some((*value, *other.get(seed)?))).collect();
         let differences: Vec<f64> = both.iter().map(|(one, other)| one - other).collect();
         let (one, other): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
         Some(Difference { interval: Interval::at(&differences, level)?, effect: hedges_g(&one, &other) })
     }
-    /// Effect size in words, with a comma before; empty if there is none.
+    /// Effect size in words, with a comma before; empty without an effect size.
     pub fn effect_text(&self) -> String {
         // Equal series need no measure of their distance.
         let effect = self.effect.filter(|_| self.interval.mean != 0.0);

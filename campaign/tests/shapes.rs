@@ -5,7 +5,7 @@ use anyhow::Result;
 use farlink_campaign::{
     CampaignFolder, CampaignOptions, CampaignPlan, CellEnd, CellJob, CellRecord, Figure, Judgement, Results, Runner,
 };
-use farlink_report::{BaselineFlow, EventRow, Manifest, PhaseFacts, RoleUse, RunWorld, RunWriter, SampleRow, Spread};
+use farlink_report::{BaselineFlow, Manifest, PhaseFacts, RoleUse, RunWorld, RunWriter, SampleRow, Spread};
 use std::sync::atomic::AtomicBool;
 
 const PHASES: &str = "[[phase]]\nname = \"before\"\nkind = \"baseline\"\nstart = \"0 s\"\nduration = \"4 s\"\n\
@@ -89,20 +89,10 @@ impl Runner for PretendLab {
             run.sample(&sample)?;
         }
         for sequence in 0..4 {
-            let event = |at: u64, name: &'static str| EventRow {
-                source: Some("a".into()),
-                service: Some(1),
-                creation_ms: Some(1),
-                sequence: Some(sequence),
-                destination: Some("b".into()),
-                destination_service: Some(2),
-                size: Some(1000),
-                ..EventRow::new(at, "a".into(), name)
-            };
-            run.event(&event(5_000_000_000 + sequence, "created"))?;
+            run.event(&support::event(sequence, 5_000_000_000 + sequence, "created"))?;
             // The first arrives at 6 s, then one a second, or a little faster.
             let every = if is_large { 800_000_000 } else { 1_000_000_000 + 1_000_000 * seed };
-            run.event(&event(6_000_000_000 + sequence * every, "delivered"))?;
+            run.event(&support::event(sequence, 6_000_000_000 + sequence * every, "delivered"))?;
         }
         if self.disturb.is_some_and(|what| job.plan.name(job.cell).contains(what)) {
             run.manifest().validity.disturbances.push("Phase before: two baselines differed by 30 %.".into());

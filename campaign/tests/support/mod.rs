@@ -35,6 +35,20 @@ pub fn plan(folder: &Path) -> Result<CampaignPlan, Vec<ConfigError>> {
     CampaignPlan::new(Campaign::load(folder)?)
 }
 
+/// Event at a time in ns of the bundle of 1000 B with this sequence number, from service 1 of `a` to service 2 of `b`.
+pub fn event(sequence: u64, at: u64, name: &'static str) -> EventRow {
+    EventRow {
+        source: Some("a".into()),
+        service: Some(1),
+        creation_ms: Some(1),
+        sequence: Some(sequence),
+        destination: Some("b".into()),
+        destination_service: Some(2),
+        size: Some(1000),
+        ..EventRow::new(at, "a".into(), name)
+    }
+}
+
 /// A runner whose larger stores deliver more, whose longer delays deliver later, and whose seeds differ a little; it
 /// can fail, panic or stop at a given cell.
 #[derive(Default)]
@@ -72,19 +86,9 @@ impl Runner for Pretend {
         let delay = job.plan.configurations[job.cell.configuration].values[0].1 as u64 + 1;
         let mut run = RunWriter::create(job.folder, Manifest::new(RunWorld::Sim, "pair", "", None)).unwrap();
         for sequence in 0..10 {
-            let event = |at: u64, name: &'static str| EventRow {
-                source: Some("a".into()),
-                service: Some(1),
-                creation_ms: Some(1),
-                sequence: Some(sequence),
-                destination: Some("b".into()),
-                destination_service: Some(2),
-                size: Some(1000),
-                ..EventRow::new(at, "a".into(), name)
-            };
-            run.event(&event(sequence, "created")).unwrap();
+            run.event(&event(sequence, sequence, "created")).unwrap();
             if sequence < 5 + 3 * u64::from(large) + scenario.seed % 2 {
-                run.event(&event(sequence + delay * 1_000_000_000, "delivered")).unwrap();
+                run.event(&event(sequence, sequence + delay * 1_000_000_000, "delivered")).unwrap();
             }
         }
         if let Some((what, times)) = self.disturb.filter(|(what, _)| name.contains(what))

@@ -66,7 +66,7 @@ impl Cursors {
             self.leave(slots, cursor);
             return self.enter(slots, cursor, slot);
         }
-        // The cursor is alone on its stand and `slot` has none: the stand moves with the cursor.
+        // The cursor is alone on its stand and `slot` has no stand: the stand moves with the cursor.
         self.by_slot.remove(&here);
         if here != NIL {
             slots[here].marked = false;

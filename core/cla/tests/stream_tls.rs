@@ -1,5 +1,5 @@
 //! Tests of TLS in TCPCLv4 (RFC 9174 4.3, 4.4): when it starts, that it cannot be suppressed, and that claimed
-//! identities are told from proven ones.
+//! identities do not count as proven ones.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};

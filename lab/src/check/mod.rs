@@ -167,7 +167,7 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
 /// Layers to try: those of `wanted`, or all that both sides have.
 ///
 /// # Errors
-/// When there is none, or one is wanted that a side lacks.
+/// If the sides have no layer in common, or one lacks a layer that is wanted.
 fn layers(sides: &[CheckedDriver], wanted: &[String]) -> Result<Vec<&'static str>> {
     let common = LAYERS.iter().map(|layer| layer.name).filter(|name| sides.iter().all(|side| side.has(name)));
     let common: Vec<&str> = common.collect();

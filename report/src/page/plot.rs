@@ -84,7 +84,7 @@ pub struct Plot {
 pub struct ReferenceLine {
     /// Name beside the legend.
     pub label: String,
-    /// Values by position; absent where there is none.
+    /// Values by position; `None` where nothing was measured.
     pub points: Vec<Option<Estimate>>,
 }
 

@@ -19,7 +19,7 @@ pub struct StackBars {
 /// One bar of stacked parts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct StackBar {
-    /// Value of each part from the bottom; absent where there is none.
+    /// Value of each part from the bottom; `None` where it was not measured.
     pub parts: Vec<Option<f64>>,
     /// Sum of the parts with its confidence interval; absent unless every part has a value.
     pub sum: Option<Estimate>,

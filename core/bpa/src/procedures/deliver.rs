@@ -184,7 +184,7 @@ impl Agent {
     }
 
     /// Whether an application here waits for a bundle and may receive it through reserved room: its queue is empty, and
-    /// it leaves little of that room unanswered. So an application that does not read gets none of that room.
+    /// it leaves little of that room unanswered. So an application that does not read takes no part of that room.
     pub(super) fn is_awaited(&self, held: &Held) -> bool {
         let most = self.settings.limits.reserved_bytes / UNANSWERED_PART;
         self.deliveries.has_reader(&self.mailbox(held), held.bundle.payload.len(), most)

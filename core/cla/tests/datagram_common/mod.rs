@@ -25,7 +25,7 @@ pub struct Channel {
     pub rate: Option<DataRate>,
     /// Outages, as start and end, s.
     pub down: Vec<(f64, f64)>,
-    /// Whether the engines are told of the outages.
+    /// Whether the engines get a link-down and a link-up for each outage.
     pub told: bool,
 }
 impl Default for Channel {

@@ -6,7 +6,7 @@ use crate::judgement::ClaimVerdict;
 use crate::numbers::ConfidenceLevel;
 use crate::results::{Results, Spot};
 use crate::text::{numbers_text, titled};
-use crate::types::Figure;
+use crate::types::{CellWorld, Figure};
 use anyhow::{Context, Result};
 use farlink_report::{escape, shell};
 use std::collections::BTreeSet;
@@ -83,14 +83,17 @@ impl Results<'_> {
         let _ = writeln!(
             out,
             "<section><h2>How it was made</h2><p>Intervals are {} (Student's t over seeds). Mobility, traffic and losses \
-             follow from the seed alone, so runs of one seed differ in nothing but what is compared: differences are taken \
-             seed by seed. Beside each stands Hedges' g: the difference in units of the standard deviation of runs.</p>\
+             follow from the seed alone{}: differences are taken seed by seed. Beside each stands Hedges' g: the difference in units of the standard deviation of runs.</p>\
              <p>A claim is a set of comparisons, each decided by such an interval, with Holm's correction for their number: \
              however many there are, all are right with the confidence of one interval. It is confirmed when all are \
              decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs \
              are drawn, and decide nothing.</p>\
              <pre>farlink campaign run {}{}</pre></section></main>",
             levels.join(" or "),
+            match campaign.world {
+                CellWorld::Sim => ", so runs of one seed differ in nothing but what is compared",
+                CellWorld::Lab => "; times, processors and the emulator do not",
+            },
             escape(&match campaign.folder.as_os_str().is_empty() {
                 true => ".".into(),
                 false => campaign.folder.display().to_string(),

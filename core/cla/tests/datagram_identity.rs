@@ -395,3 +395,28 @@ fn ended_sessions_of_strangers_weigh_nothing() {
     }
     assert!(stranger_sends(&mut bench, 21, 1 << 20), "{:?}", bench.ltp.usage());
 }
+
+#[test]
+fn strangers_hold_at_most_half_of_memory() {
+    static BYTES: [u8; 1000] = [7; 1000];
+    for memory in [1 << 20, 1 << 21, 1 << 22, 1 << 23] {
+        let mut bench = IdentityBench::new(|config, _| config.memory_bytes = memory);
+        let part = (memory / 16).max(192 << 10) / 8;
+        let from = |number: u64| SocketAddr::new(elsewhere().ip(), 2000 + (number % 8) as u16);
+        for number in 0..96 {
+            // Beyond a gap, enough for the session to count as one that holds much.
+            for piece in 0..(2 * part).div_ceil(1000) {
+                bench.segment(from(number), 77, number, data(kind::RED, 30_000_000 + 1000 * piece, &BYTES, 0));
+            }
+        }
+        for number in 0..96 {
+            // The start of a long bundle, which ends just before a further part is taken.
+            bench.segment(from(number), 77, number, data(kind::RED, 0, &[0x7f, 16, 0, 0], 0));
+            for piece in 0..((64 << 10) / part * part + 2 * part - 2000) / 1000 {
+                bench.segment(from(number), 77, number, data(kind::RED, 4 + 1000 * piece, &BYTES, 0));
+            }
+        }
+        let held = bench.ltp.usage().arriving_bytes;
+        assert!(held <= memory / 2, "{held} of {memory} B");
+    }
+}

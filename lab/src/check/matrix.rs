@@ -15,11 +15,11 @@ const PAGE: &str = "\
 Written by `farlink lab check --matrix FILE`, from the runs whose results FILE keeps; pairs and layers that a call does
 not try keep theirs. Each cell counts the trials that passed: bundles of several sizes and a file each way, pings where
 both answer them, across an outage of the link, and across a `kill -9` of each side that keeps its bundles on disk. The
-two run on a link of 100 Mbit/s and 5 ms, or of 4 Mbit/s where a bundle is a datagram. No speed is measured. Limits
-that the drivers state are kept: an empty cell was not tried, or is a layer that one of the two lacks. Of a pair, `a` is
-the first, and `there` leads from it to the second. Why a trial fails is told in the notes of a driver, which
-`farlink lab driver NAME` prints. How each of them meets ours under load is in
-[Interoperability, as seen](interop.md).
+two run on a link of 100 Mbit/s and 5 ms, or of 4 Mbit/s where a bundle is a datagram. Rates of so few bundles measure
+nothing. Limits that the drivers state are kept: an empty cell was not tried, or is a layer that one of the two lacks.
+Of a pair, `a` is the first, and `there` leads from it to the second. The notes of a driver, which
+`farlink lab driver NAME` prints, say why a trial fails. How each of them meets Farlink under load is in
+`docs/reference/interop.md`.
 
 ";
 /// Sections after the table.

@@ -208,7 +208,7 @@ impl Connection {
     }
     /// Lets the client configure itself again, in as much time as after it connected.
     pub fn unconfigure(&mut self, now: Instant) {
-        (self.introduced, self.opened) = (false, now);
+        (self.introduced, self.opened, self.keepalive) = (false, now, Duration::ZERO);
         self.decoder.expect_requests();
     }
     /// Records readiness of the socket.

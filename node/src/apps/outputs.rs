@@ -60,7 +60,7 @@ impl Apps {
                 self.answer(serial, status);
                 if result.is_ok() {
                     if let Some(connection) = self.connections.get_mut(&serial) {
-                        connection.registered = true;
+                        (connection.registered, connection.heard) = (true, now);
                     }
                 } else {
                     self.owners.remove(&registration);

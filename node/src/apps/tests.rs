@@ -455,3 +455,41 @@ fn keepalive_of_refused_subscription_is_forgotten() {
     world.say(1, &[out.to_vec()]);
     assert_eq!(world.answered(), [Some((7, true))]);
 }
+
+/// An application that asked for a keepalive of 10 s, and the node's verdict on its registration after 40 s.
+fn judged_late(result: Result<EndpointId, Refusal>) -> AppsWorld {
+    let mut world = AppsWorld::new();
+    unconfigured(&mut world);
+    let config = ConnectionConfig {
+        endpoint_id: "ipn:1.64".into(),
+        is_subscriber: true,
+        window: 8,
+        keepalive_seconds: 10,
+        ..Default::default()
+    };
+    world.say(1, &[message(AapBody::Config(config))]);
+    let now = Instant(40_000_000_000);
+    let output = AppOutput::Registered { registration: RegistrationId(1), result };
+    world.apps.on_output(output, now, &mut world.inputs);
+    world.apps.expire(now, 0, &mut world.inputs);
+    world
+}
+
+#[test]
+fn keepalive_of_refused_configuration_ends() {
+    let world = judged_late(Err(Refusal::NotAcceptable));
+    assert!(world.apps.connections.contains_key(&1));
+}
+
+#[test]
+fn late_registration_leaves_time_for_keepalive() {
+    let mut world = judged_late(Ok(EndpointId::ipn(1, 64)));
+    // Half an interval later the client may still answer the first keepalive.
+    world.apps.expire(Instant(45_000_000_000), 0, &mut world.inputs);
+    assert!(world.apps.connections.contains_key(&1));
+    // It never does.
+    for seconds in (50..=70).step_by(5) {
+        world.apps.expire(Instant(seconds * 1_000_000_000), 0, &mut world.inputs);
+    }
+    assert!(!world.apps.connections.contains_key(&1));
+}

@@ -13,7 +13,7 @@ use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
 const PART: u64 = 4;
 /// Least share of memory of one guest, if that of all guests allows it: room for the copied start of a bundle and some
 /// parts of it.
-const SHARE_MIN: u64 = 128 << 10;
+const SHARE_MIN: u64 = 192 << 10;
 
 /// Most bytes that one guest may hold, given the memory limit for all sessions.
 pub(super) fn guest_share(memory: u64) -> u64 {
@@ -170,7 +170,7 @@ mod tests {
         assert!(sessions.guest_may_hold(at(2), share, memory));
         (2..5).for_each(|port| sessions.guest_weighs(at(port), 0, share));
         assert!(sessions.guest_may_hold(at(9), 0, memory) && !sessions.guest_may_hold(at(9), 1, memory));
-        assert_eq!([1 << 20, 1 << 18].map(guest_share), [128 << 10, 1 << 16], "little memory");
+        assert_eq!([1 << 20, 1 << 18].map(guest_share), [192 << 10, 1 << 16], "little memory");
         came.into_iter().for_each(|port| sessions.guest_left(at(port)));
         assert!(sessions.guests.is_none());
     }

@@ -353,7 +353,7 @@ pub fn read(text: &str, folder_name: &str) -> Result<DriverFile, Vec<DriverMista
         }
         let given = [entry.text.is_some(), entry.template.is_some(), entry.copy.is_some()];
         if given.iter().filter(|given| **given).count() != 1 {
-            let problem = format!("`{path}` needs one of `text`, `template` and `copy`");
+            let problem = format!("`{path}` needs exactly one of `text`, `template` and `copy`");
             fail(entry.path.span().start, problem, "`template` and `copy` name files of this folder");
         }
     }
@@ -361,7 +361,7 @@ pub fn read(text: &str, folder_name: &str) -> Result<DriverFile, Vec<DriverMista
     let ways = [ready.connect.is_some(), ready.run.is_some(), ready.file.is_some(), ready.log.is_some()];
     if ways.iter().filter(|given| **given).count() != 1 || ready.log.is_some() != ready.r#match.is_some() {
         let hint = "e.g. ready = { connect = \"{{ port.web }}\", within = \"30 s\" }, or log = \"node.log\" with match";
-        fail(file.start.ready.span().start, "needs one of `connect`, `run`, `file`, `log`".into(), hint);
+        fail(file.start.ready.span().start, "needs exactly one of `connect`, `run`, `file`, `log`".into(), hint);
     }
     for within in [Some(&ready.within), file.stop.within.as_ref()].into_iter().flatten() {
         if let Err(why) = farlink_base::parse_duration(within.get_ref()) {

@@ -81,13 +81,20 @@ pub fn render(text: &str, values: &Value) -> Result<String> {
     // The engine drops one line break at the end.
     let whole = if text.ends_with('\n') { format!("{text}\n") } else { text.to_string() };
     environment().render_str(&whole, minijinja::value::Serde(values)).map_err(|why| {
-        let line = why.line().map(|line| format!(" in line {line}")).unwrap_or_default();
-        anyhow!("`{}`{line}: {}", first_line(text), describe(&why))
+        let number = why.line().unwrap_or(1);
+        let line = text.lines().nth(number.saturating_sub(1)).unwrap_or_default();
+        anyhow!("`{}` in line {number}: {}", line.trim(), describe(&why))
     })
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+/// Line, from 0, of the first placeholder or loop with a filter.
+fn filtered(text: &str) -> Option<usize> {
+    let is_filtered = |(at, _): &(usize, &str)| {
+        let end = if text[*at..].starts_with("{{") { "}}" } else { "%}" };
+        text[*at..].split(end).next().is_some_and(|inside| inside.contains('|'))
+    };
+    let begins = text.match_indices("{{").chain(text.match_indices("{%"));
+    begins.filter(is_filtered).map(|(at, _)| text[..at].matches('\n').count()).min()
 }
 
 fn describe(why: &minijinja::Error) -> String {
@@ -130,6 +137,10 @@ impl<'a> Checks<'a> {
 
     /// Checks a text that begins at a line of a file of the driver's folder.
     pub fn check(&mut self, place: Place, file: &str, line: usize, text: &str) {
+        if let Some(within) = filtered(text) {
+            let hint = "templates have no filters: write the value as it is";
+            return self.fail(file, line + within, "a placeholder with a filter (`|`)".into(), hint);
+        }
         let environment = environment();
         let template = match environment.template_from_str(text) {
             Ok(template) => template,
@@ -239,7 +250,7 @@ mod tests {
     fn missing_value_is_error_with_line() {
         let values = json!({ "links": [{ "name": "a" }] });
         let why = render("x\n{% for link in links %}{{ link.prot }}{% endfor %}", &values).unwrap_err().to_string();
-        assert!(why.contains("in line 2") && why.contains("missing"), "{why}");
+        assert!(why.contains("{{ link.prot }}") && why.contains("in line 2") && why.contains("missing"), "{why}");
         assert!(render("{{ node.number }}", &values).is_err());
     }
 }

@@ -142,6 +142,7 @@ fn mistakes_have_line_and_hint() {
         ("ports = [\"web\"]", "ports = [\"web\", \"more\"]", 13, "nothing uses port `more`"),
         ("{{ node.number }}", "{{ node.nubmer }}", 16, "unknown placeholder `node.nubmer`"),
         ("{{ node.number }}", "{{ node.number }", 16, ""),
+        ("{{ node.number }}", "{{ node.number | upper }}", 16, "a placeholder with a filter"),
         ("{{ port.web }}\",\n", "{{ port.wbe }}\",\n", 17, "`port.wbe`"),
         ("{{ parameter.store }}", "sled", 59, "nothing uses parameter `store`"),
         ("bind=0.0.0.0\"]", "bind={{ link.port }}\"]", 23, "unknown placeholder `link.port`"),
@@ -149,7 +150,7 @@ fn mistakes_have_line_and_hint() {
         ("match = '(\\d+\\.\\d+\\.\\d+)'", "match = '\\d+'", 9, "`version.match` has no group"),
         ("connect = \"{{ port.web }}\"", "log = \"x\", match = '('", 30, ""),
         ("{{ link.peer.address }}", "x", 14, "nothing uses `link.peer.address`"),
-        ("connect = \"{{ port.web }}\", ", "", 30, "needs one of `connect`"),
+        ("connect = \"{{ port.web }}\", ", "", 30, "needs exactly one of `connect`"),
         ("within = \"30 s\"", "within = \"30 parsecs\"", 30, "parsecs"),
         ("via = \"dtn7-http\"", "via = \"dtn7-htp\"", 33, "`dtn7-htp` is no adapter"),
         ("at = \"http://127.0.0.1:{{ port.web }}\"\n", "", 33, "needs `at`"),
@@ -186,7 +187,7 @@ fn files_are_rendered_or_copied() {
         ("etc/node.rc", "../node.rc", "not a path in the node's folder"),
         ("etc/node.rc", "node.ready", "`node.ready` is written twice"),
         ("path = \"id\"", "path = \"tool\"", "`tool` is written twice"),
-        ("copy = \"tool\"", "copy = \"tool\"\ntext = \"x\"", "needs one of"),
+        ("copy = \"tool\"", "copy = \"tool\"\ntext = \"x\"", "needs exactly one of"),
     ] {
         let text = [DTN7, &more.replace(from, to)].concat();
         let why = folder("dtn7-rs", &[(DRIVER_FILE, &text), ("tool", ""), ("node.rc.j2", "")]).unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! Acknowledgment of deliveries in groups, each of which costs both sides one system call and one commit.
+//! Acknowledgment of deliveries in groups: application and node spend one system call and one commit on a group, not on
+//! each delivery.
 
 use crate::client::Client;
 use std::io;

@@ -133,7 +133,8 @@ fn registrations_share_deliveries_evenly() {
 
 #[test]
 fn window_opens_on_deletion_in_any_order() {
-    // The window opens when the store has forgotten a delivery: a crash before that repeats it.
+    // A place in the window becomes free when the store has deleted the bundle: after an earlier crash the bundle is
+    // delivered again.
     let mut node = Node::new();
     node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 }));
     for n in 1..=10 {
@@ -185,7 +186,8 @@ fn departed_application_repeats_unanswered_only() {
 
 #[test]
 fn unanswered_bytes_bounded_each_and_total() {
-    // A quarter of the memory for one application; above the total each has one delivery at a time.
+    // One application may leave a quarter of `memory_bytes` unanswered. Once all applications exceed `memory_bytes`
+    // together, each gets one delivery at a time.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let at = |app: u64| EndpointId::ipn(1, app as u32);
@@ -221,7 +223,7 @@ fn unanswered_bytes_bounded_each_and_total() {
 
 #[test]
 fn expired_delivery_keeps_window_slot() {
-    // The application still has the bytes of the expired bundle in its queue.
+    // The application still has the expired bundle in its queue, so the delivery keeps its place in the window.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     for limits in [farlink_bpa::Limits::default(), limits] {
         let few = limits.memory_bytes == 4000;

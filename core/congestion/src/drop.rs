@@ -8,7 +8,7 @@ use crate::control::Control;
 use farlink_base::{Param, Refusal, Rng};
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
-/// Bits of a position within a class of service; bundle numbers and lengths have fewer.
+/// Width of a position within a class of service, in bits; bundle numbers and lengths have fewer.
 const PLACE_BITS: u32 = 60;
 /// Highest position.
 const LAST: u64 = (1 << PLACE_BITS) - 1;
@@ -89,7 +89,8 @@ impl Control for DropPolicy {
         if self.full < 1.0 && node.book.bytes().saturating_add(new.size()) as f64 > most {
             return Err(Refusal::NoResources);
         }
-        // Just above its class: its equals may be evicted for it, more urgent bundles not.
+        // The worth is just above that of the newcomer's class: bundles of the same class may be evicted for it, more
+        // urgent ones may not.
         Ok(worth(new.bundle.priority.number() + 1, 0))
     }
     fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {

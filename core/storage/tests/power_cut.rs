@@ -170,7 +170,7 @@ fn deletion_outlives_the_deleted_file() {
     world.delete(deleted, false);
     world.rest();
     assert!(world.gone.contains(&deleted) && world.disk.files.contains_key(&first));
-    // Everything else in its file and in its delete record's file goes.
+    // The other bundles in the file of the bundle's record and in that of its delete record are deleted.
     [beside, in_the_next].into_iter().for_each(|number| world.delete(number, false));
     for round in 0..12 {
         let number = world.put(3000);

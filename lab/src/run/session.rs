@@ -147,7 +147,7 @@ impl<'a> LabSession<'a> {
             remarks.notes.push(format!("Control groups of ended runs could not be removed: {}.", left.join(", ")));
         }
         let lead = LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32 + LEAD_PER_CONTAINER * contained;
-        // Chosen again once the nodes that start early are ready.
+        // A provisional start, which is chosen again once the nodes that start early are ready.
         let (start_ns, epoch) = choose_start(LONGEST_START);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         // Latest first, so that the next sender to start is cheap to remove from the end.
@@ -411,7 +411,7 @@ impl<'a> LabSession<'a> {
         Ok(())
     }
 
-    /// Whether a sender is still to begin.
+    /// Whether a sender of the scenario has not been started yet.
     pub fn has_waiting_senders(&self) -> bool {
         !self.waiting.is_empty()
     }

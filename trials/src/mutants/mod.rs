@@ -122,7 +122,7 @@ fn run(arguments: &[String]) -> Result<()> {
         let outcome = tree.try_one(mutant)?;
         if outcome != MutantOutcome::Killed {
             survived += 1;
-            // An unbuilt mutation proves nothing, so the table has to change.
+            // A mutation that does not compile proves nothing: its row of the table must be corrected.
             lost.extend((mutant.durable || outcome == MutantOutcome::Unbuilt).then_some(mutant.name));
         }
         println!("{:<10} {:<60} {} ({:.0} s)", outcome.word(), mutant.name, mutant.file, begun.elapsed().as_secs_f64());

@@ -8,7 +8,7 @@ use crate::io::Output;
 use farlink_base::{BundleMeta, DeleteReason, EndpointId, Facts, Payload, Priority, Sink};
 use farlink_book::Handle;
 
-/// Lifetime of reports, ms.
+/// Lifetime of administrative records, ms: one day.
 const LIFETIME_MS: u64 = 86_400_000;
 
 /// Event of a compressed report that corresponds to a status report; `None` for a block that could not be processed.
@@ -35,7 +35,7 @@ impl Agent {
         self.report_about(cx, &meta, status, reason);
     }
 
-    /// Sends the reports about a bundle, held or not, that it requests. Returns whether a status report was made.
+    /// Sends the reports about a bundle, held or not, that it requests. Returns whether a status report was permitted.
     pub(crate) fn report_about<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -59,7 +59,8 @@ impl Agent {
     }
 
     /// Makes a status report if the bundle requests all of `flag`, even if status reports are disabled; none is made
-    /// before the store is open or beyond the rate limit. Returns whether it was made.
+    /// before the store is open or beyond the rate limit. Returns whether one was permitted; it may still be dropped
+    /// for lack of room.
     pub(crate) fn report_if<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -68,7 +69,7 @@ impl Agent {
         status: Status,
         reason: DeleteReason,
     ) -> bool {
-        // Before the store was read, no unused sequence number is known.
+        // A report is a new bundle and needs a sequence number; unused numbers are known only once the store was read.
         if !self.open || !meta.wants_report(flag) || !self.reports.allow(cx.now) {
             return false;
         }

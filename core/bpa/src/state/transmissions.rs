@@ -1,7 +1,7 @@
 //! Transmissions in progress: the bundle, link, range and labels of each.
 //!
-//! Owns the retention constraint `Send`. A transmission's number begins with the slot of its bundle, so that all
-//! transmissions of one bundle are adjacent.
+//! Owns the retention constraint `Send`. The upper 32 bits of a transmission's number are the slot of its bundle, so
+//! that all transmissions of one bundle are adjacent in the table.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -24,9 +24,9 @@ pub(crate) struct Sending {
     pub around: u64,
     /// Labels that count as given away with the bundle.
     pub gave: [u32; 2],
-    /// Whether a copy stays here.
+    /// Whether a copy is sent and the bundle itself stays held.
     pub keep: bool,
-    /// Whether a confirmation proves that the neighbour has the bundle.
+    /// Whether the bundle must be transmitted reliably (LTP red part).
     pub reliable: bool,
 }
 

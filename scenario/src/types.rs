@@ -153,7 +153,7 @@ pub struct Tcp {
     pub rx_queue: Option<u32>,
 }
 
-/// Congestion controls of TCP, in the order of the key's words, with their names in Linux.
+/// Congestion controls of TCP with their names in Linux, in the order of the values of the scenario's key `congestion`.
 pub const TCP_CONTROLS: [(Congestion, &str); 3] =
     [(Congestion::NewReno, "reno"), (Congestion::Cubic, "cubic"), (Congestion::Hybla, "hybla")];
 

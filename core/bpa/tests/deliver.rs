@@ -1,7 +1,7 @@
 //! Local delivery (RFC 9171 5.7).
 
 use crate::support::{Node, from_two};
-use farlink_base::{DeleteReason, EndpointId, Event, Facts, Priority, Refusal};
+use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, Priority, Refusal};
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_bpa::{Input, Output};
 
@@ -251,6 +251,18 @@ fn expired_delivery_keeps_window_slot() {
         node.tell(Input::App(AppInput::Register { registration: RegistrationId(2), endpoint: here(), window }));
         assert_eq!(node.deliveries().len(), 2 * places + 2, "what it had is another's");
     }
+}
+
+#[test]
+fn bundle_expired_before_delivery_frees_window() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here()).lifetime_ms(1000));
+    // The application registers after the end of the lifetime, before the node's timer for it was served.
+    node.now += Duration::from_millis(1500);
+    node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 1 }));
+    assert_eq!((node.held(), node.deliveries().len()), (0, 0));
+    node.receive(2, from_two(2, here()));
+    assert_eq!(node.deliveries().len(), 1, "the expired bundle holds no place in the window");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::control::Control;
 use farlink_base::{Param, Refusal, Rng};
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
-/// Width of a position within a class of service, in bits; bundle numbers and lengths have fewer.
+/// Bits of a bundle's position in the order of eviction within its class of service; the bundle numbers and lengths from
+/// which positions are made need fewer.
 const PLACE_BITS: u32 = 60;
 /// Highest position.
 const LAST: u64 = (1 << PLACE_BITS) - 1;

@@ -460,7 +460,7 @@ mod tests {
         };
         let windows: Vec<(u64, u64)> = out.iter().map(given).collect();
         assert_eq!(windows, [0, 1, 2].map(|n| (first + n * WINDOW, WINDOW)));
-        // Too long, in memory, or ended already: nothing is read.
+        // The first of these transfers is too long to be read as a whole, and the second does not exist.
         begin(&mut outgoing, 2, RESCUE_MAX + 3 * WINDOW);
         assert!(outgoing.rescue(SendId(2)).is_none() && outgoing.rescue(SendId(9)).is_none());
         // A failed rescue ends the transfer when the layer asks for the bytes.

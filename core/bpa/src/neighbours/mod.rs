@@ -169,8 +169,8 @@ impl Neighbours {
         }
         let next = |link: &LinkId| links.get(link)?.next_contact(plan, now);
         p.next_up = p.links.iter().filter_map(next).map(|w| w.start).min();
-        // Over all links that are up, so that it does not matter which one changed last. A neighbour that is lost keeps
-        // its rate, by which policies measure the meeting that has ended.
+        // Rate and end of the contact are the maximum over all links that are up, so it does not matter which link
+        // changed last. A lost neighbour keeps its rate, by which policies measure the contact that has ended.
         if p.is_up() {
             let open = |up: &LinkId| links.get(up).map(|l| (l.rate, l.contact(plan, now)));
             let (mut rate, mut until) = (None, Instant::ZERO);

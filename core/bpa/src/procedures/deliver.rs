@@ -206,7 +206,10 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         // The lifetime may have ended while the bundle waited (RFC 9171 5.5).
         if held.expires <= cx.now {
-            return self.depart(cx, bundle, Why::Deleted(self.over(cx.now, held)), None);
+            let why = Why::Deleted(self.over(cx.now, held));
+            // The application never gets this delivery, so its answer would never free the window.
+            self.put_back(delivery, false);
+            return self.depart(cx, bundle, why, None);
         }
         let meta = &held.bundle;
         let again = self.deliveries.has_share(bundle, |id, share| (id, share) == (registration, Share::Again));

@@ -259,7 +259,7 @@ impl Agent {
         while piece >= 2 * PIECE_MIN {
             piece = piece.div_ceil(2);
             let leg = self.policies.route_part(self.seen(now), held, piece + overhead, tried);
-            if let Some(leg) = leg.filter(|leg| !narrow.contains(&leg.link)) {
+            if let Some(leg) = leg.filter(|leg| self.may_follow(now, bundle, *leg, narrow)) {
                 self.outbound.partial_sends.limit_next(&mut self.book, bundle, piece);
                 return Some(leg);
             }

@@ -307,7 +307,7 @@ impl Agent {
         // Every fragment carries the labels, but they are given away only with the whole bundle.
         let gave = if range.is_none() { gave } else { [0; 2] };
         let around = size - range.as_ref().map_or(meta.payload.len(), |range| range.end - range.start).min(size);
-        let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep, reliable };
+        let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep };
         let id = self.outbound.transmissions.begin(&mut self.book, sending);
         // Of several fragments only the first one counts as forwarding.
         if range.as_ref().is_none_or(|range| range.start == 0) {

@@ -35,7 +35,7 @@ impl Agent {
         self.report_about(cx, &meta, status, reason);
     }
 
-    /// Sends the reports about a bundle, held or not, that it requests. Returns whether a status report was permitted.
+    /// Sends the reports about a bundle, held or not, that it requests. Returns whether a status report was made.
     pub(crate) fn report_about<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -59,8 +59,8 @@ impl Agent {
     }
 
     /// Makes a status report if the bundle requests all of `flag`, even if status reports are disabled; none is made
-    /// before the store is open or beyond the rate limit. Returns whether one was permitted; it may still be dropped
-    /// for lack of room.
+    /// before the store is open or beyond the rate limit. Returns whether one was made; none is
+    /// without room for it.
     pub(crate) fn report_if<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -76,8 +76,7 @@ impl Agent {
         let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall_clock.utc_at(cx.now) } else { None };
         let payload = cx.edge.status_report(meta, status, reason, at);
         let to = meta.report_to().clone();
-        self.send_record(cx, to, meta.version, Facts(Facts::ADMIN), payload, Priority::Normal);
-        true
+        self.send_record(cx, to, meta.version, Facts(Facts::ADMIN), payload, Priority::Normal)
     }
 
     /// Sends an administrative record. Returns false if it could not be made or has no room.

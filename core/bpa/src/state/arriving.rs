@@ -51,7 +51,7 @@ impl Arriving {
         durable.insert(start..end);
         Some(first(durable)).filter(|promised| *promised > before)
     }
-    /// Stops treating a bundle as a piece; returns whether it was a piece.
+    /// Stops treating a fragment as a piece of a bundle that is still arriving; returns whether it was one.
     pub fn end(&mut self, piece: Handle) -> bool {
         let Some((token, bytes)) = self.of.remove(&piece) else { return false };
         self.bytes -= bytes;

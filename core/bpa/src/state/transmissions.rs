@@ -26,8 +26,6 @@ pub(crate) struct Sending {
     pub gave: [u32; 2],
     /// Whether a copy is sent and the bundle itself stays held.
     pub keep: bool,
-    /// Whether the bundle must be transmitted reliably (LTP red part).
-    pub reliable: bool,
 }
 
 /// All transmissions in progress.
@@ -113,7 +111,6 @@ mod tests {
             around: 0,
             gave: [0; 2],
             keep,
-            reliable: true,
         };
         let first = sends.begin(&mut book, sending(handles[0], true));
         let second = sends.begin(&mut book, sending(handles[0], false));

@@ -85,7 +85,6 @@ impl Agent {
             around: 0,
             gave: [0; 2],
             keep: false,
-            reliable,
         };
         let id = self.outbound.transmissions.begin(&mut self.book, sending);
         let last = self.book.release(bundle, RetentionConstraint::Route);

@@ -15,7 +15,8 @@ const QUEUE_TIME: Duration = Duration::from_millis(20);
 const START: Duration = Duration::from_millis(10);
 /// Lowest and highest rate, bytes per second. A slower link must have a configured rate.
 const RATE: core::ops::RangeInclusive<u64> = 32_000..=100_000_000_000;
-/// Number of latest rounds whose fastest arrival rate sets the sending rate. One round in as many probes a higher rate.
+/// Number of latest rounds whose fastest arrival rate sets the sending rate; once in this many rounds, a round tries a
+/// higher rate.
 const ROUNDS: usize = 8;
 /// Number of rounds in a row without growth by a quarter after which the start phase ends.
 const FLAT: u8 = 3;

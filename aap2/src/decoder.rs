@@ -95,7 +95,7 @@ impl Decoder {
                     return Ok(());
                 }
             }
-            // Only a message's bytes are copied: a payload behind it stays shared.
+            // Only the bytes of a message are copied; a payload that follows it stays shared.
             let step = data.len().min(HEAD_STEP);
             self.input.extend_from_slice(&data.split_to(step));
             while self.adu.is_none() {
@@ -117,7 +117,8 @@ impl Decoder {
         let message = AapMessage::decode(bytes).map_err(|_| "a message that is no protobuf")?;
         let request = match message.body.ok_or("a message of a kind this node does not serve")? {
             AapBody::Config(config) => {
-                // From here on a subscriber sends only responses, unless it is refused.
+                // After its configuration a subscriber sends only responses. If the server refuses the subscription, it
+                // calls `expect_requests`.
                 self.answers = config.is_subscriber;
                 Request::Configure(config)
             }
@@ -177,7 +178,7 @@ mod tests {
         whole.feed(bytes.clone()).unwrap();
         let want: Vec<_> = std::iter::from_fn(|| whole.request()).collect();
         assert_eq!(want.len(), 9);
-        // Below, at and above the copy step of 512 bytes.
+        // Lengths below and above the copy step of 512 bytes.
         for step in [1, 2, 7, 100, 511, 513, 2000] {
             let mut decoder = Decoder::new(1 << 20);
             let mut got = Vec::new();
@@ -216,7 +217,7 @@ mod tests {
         assert!(Decoder::new(10).feed(stream(&[11]).freeze()).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(&[0xff; 20])).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(b"\x03\xff\xff\xff")).is_err());
-        // A welcome is the server's message.
+        // Only servers send a welcome.
         assert!(Decoder::new(10).feed(proto::greeting("ipn:1.0").slice(1..)).is_err());
     }
 

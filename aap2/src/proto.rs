@@ -11,7 +11,7 @@ pub const MAGIC: u8 = 0x2f;
 /// Greatest length of a message in bytes, without the payload that follows it.
 pub const MESSAGE_MAX: usize = 64 << 10;
 
-/// A message other than a response.
+/// Message of a client or the server, except for responses ([`AapResponse`]).
 #[derive(Clone, PartialEq, Message)]
 pub struct AapMessage {
     /// Kind and content of the message.
@@ -50,7 +50,8 @@ pub struct ConnectionConfig {
     /// Whether the client receives (true) or sends (false) bundles.
     #[prost(bool, tag = "1")]
     pub is_subscriber: bool,
-    /// Kind of authorization requested.
+    /// Authorization requested, as in µD3TN's `AuthType`: 0 for an ordinary application, others for control of links or
+    /// of dispatch.
     #[prost(int32, tag = "2")]
     pub auth_type: i32,
     /// Secret that all connections to an endpoint must share.
@@ -102,7 +103,7 @@ pub struct BundleAdu {
     /// Extension: unreliable transfer allowed (LTP green).
     #[prost(bool, tag = "1003")]
     pub unreliable: bool,
-    /// Extension: requests custody; the node refuses the bundle if it does not support that.
+    /// Extension: requests custody; a node without custody refuses the bundle.
     #[prost(bool, tag = "1004")]
     pub custody: bool,
 }

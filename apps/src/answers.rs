@@ -1,4 +1,5 @@
-//! Acknowledgment of deliveries in groups, each of which costs both sides one system call and one commit.
+//! Acknowledgment of deliveries in groups: application and node spend one system call and one commit on a group, not on
+//! each delivery.
 
 use crate::client::Client;
 use std::io;
@@ -11,8 +12,8 @@ pub struct Answers {
     most: usize,
 }
 impl Answers {
-    /// Creates a counter for groups of half the subscriber's window, so that the node can send the other half
-    /// meanwhile.
+    /// Creates a counter that acknowledges deliveries in groups of half the subscriber's window: while one half waits
+    /// for its acknowledgment, the node can send the other.
     pub fn new(window: u32) -> Answers {
         Answers { waiting: 0, most: (window as usize / 2).max(1) }
     }

@@ -53,7 +53,7 @@ pub struct FlowReport {
     pub bytes: u64,
     /// Time from the first byte received to the last; at senders, duration of the flow. In s.
     pub seconds: f64,
-    /// Mean rate in that time, in bit/s; at receivers without the bytes of the first read, which begins the time.
+    /// Mean rate in that time, in bit/s. Receivers leave out the bytes of the first read, with which the time begins.
     pub bit_s: f64,
     /// Number of datagrams sent or received; 0 for TCP.
     pub datagrams: u64,
@@ -116,7 +116,7 @@ impl Counters {
     fn report(&self) -> FlowReport {
         let span = self.last_ns.load(Ordering::Relaxed).saturating_sub(self.first_ns.load(Ordering::Relaxed));
         let (bytes, seconds) = (self.bytes.load(Ordering::Relaxed), span as f64 / 1e9);
-        // The bytes of the first read arrived before the time begins.
+        // The measured time begins with the first read, so the bytes of that read do not count.
         let later = bytes.saturating_sub(self.first_bytes.load(Ordering::Relaxed));
         let bit_s = FlowReport { bytes: later, ..FlowReport::default() }.timed(seconds).bit_s;
         FlowReport { bytes, seconds, bit_s, ..FlowReport::default() }

@@ -158,7 +158,7 @@ impl Transport for UnixTransport {
         Ok(read > 0)
     }
     fn is_open(&mut self) -> bool {
-        // One request per connection.
+        // Connections are not reused: each request opens one.
         false
     }
 }

@@ -1,4 +1,5 @@
-//! Subscription that a thread of its own reads, which passes deliveries on with their times of arrival.
+//! Inbox of an application: a thread reads the deliveries of a subscription and passes them on with their times of
+//! arrival.
 
 use crate::answers::Answers;
 use crate::client::{Client, DeliveredBundle};
@@ -30,7 +31,8 @@ impl Inbox {
         receiver.configure(&endpoint, &secret, window.max(1))?;
         let mut sender = connect(at)?;
         sender.configure(&endpoint, &secret, 0)?;
-        // A full channel blocks the thread; it then acknowledges nothing, and the node stops sending.
+        // A full channel blocks the thread. It then acknowledges nothing more, and the node stops sending once its
+        // window is full.
         let (outbox, deliveries) = sync_channel(HELD);
         std::thread::Builder::new().name("inbox".into()).spawn(move || {
             let mut answers = Answers::new(window);

@@ -2,8 +2,8 @@
 //! benchmarks.
 //!
 //! They use a node as any other program would, over AAP2 ([`client`]) and HTTP ([`http`]), and link none of its code.
-//! Services inside the node (echo, load) are in `node/src/apps`. [`via`] does the same for other implementations. Read
-//! [`client::Client`] first, then [`ping`].
+//! Services inside the node (echo, load) are in `node/src/apps`. [`via`] has applications for other implementations of
+//! DTN. Read [`client::Client`] first, then [`ping`].
 #![forbid(unsafe_code)]
 
 mod answers;

@@ -14,7 +14,7 @@ use std::time::Duration;
 const MAGIC: &[u8; 8] = b"FLPERF1\0";
 /// Length of the header in each payload, in bytes; an answer consists of the header only.
 pub const HEADER: usize = 32;
-/// Window of the server: number of deliveries to it before the first is accepted.
+/// Window of the server: deliveries that the node sends to it before the first is acknowledged.
 const WINDOW: u32 = 256;
 /// Hint for the case that no answer arrives.
 pub const SILENT: &str = "hint: does `farlink perf --serve` run there? `farlink node bundles` shows why bundles wait";

@@ -125,7 +125,8 @@ impl<F: FnMut(String)> PingRun<'_, F> {
     fn find_service(&mut self, candidates: &[String]) -> anyhow::Result<String> {
         let began = clock::now();
         for (number, candidate) in candidates.iter().enumerate() {
-            // Numbers from the top, so that late answers do not match those of the pings themselves.
+            // Probes have the highest numbers, pings the lowest, so that a late answer to a probe is not taken for that
+            // of a ping.
             let sequence = u64::MAX - number as u64;
             self.send(sequence, candidate)?;
             // The last candidate gets the whole timeout, for links with a long delay.
@@ -190,7 +191,7 @@ impl<F: FnMut(String)> PingRun<'_, F> {
             }
             sent => sent?,
         }
-        // Poll before reading: a blocked read on a Unix socket is also woken when the node reads.
+        // Polls before it reads: on a Unix socket, a blocked read would also be woken whenever the node reads.
         while !self.inbox.sender.hears_within(ATTENTION)? {
             if self.stopped() {
                 return Ok(());

@@ -25,17 +25,17 @@ struct SpreadRow {
     quartiles: [f64; 3],
 }
 
-/// Quantity that formats numbers without a unit; they are in the unit of the given quantity.
+/// Quantity whose numbers are formatted without a unit, for values of `quantity` in a table whose title has the unit.
 pub(crate) fn unitless(quantity: Quantity) -> Quantity {
     if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }
 }
 
-/// Formats a number without unit, because titles hold it.
+/// Formats a number without its unit, which the title of the table has.
 pub(crate) fn plain(value: f64, quantity: Quantity) -> String {
     unitless(quantity).text(value)
 }
 
-/// Formats an interval without unit.
+/// Formats an interval without its unit, which the title of the table has.
 pub(crate) fn plain_interval(interval: &Interval, quantity: Quantity) -> String {
     interval.estimate().text(unitless(quantity))
 }
@@ -51,7 +51,7 @@ impl Results<'_> {
         }
     }
 
-    /// Title of the first column: the axes whose labels stand there.
+    /// Title of the first column, whose cells hold labels: the titles of the axes of series and positions.
     fn first_title(&self, figure: &Figure) -> String {
         let titles = [self.title(figure.series), self.title(figure.x)];
         titles.into_iter().filter(|title| !title.is_empty()).collect::<Vec<_>>().join(", ")

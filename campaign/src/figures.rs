@@ -13,12 +13,13 @@ use farlink_report::stack::{StackBar, StackBars, StackPlot};
 type FacetDrawings = Vec<(String, Box<dyn Drawing>)>;
 
 impl Results<'_> {
-    /// Value that a paper gives for a point; of distributions, for the median.
+    /// Value that a paper gives for a point of the figure. If the figure shows distributions, the paper's value of the
+    /// median.
     pub(crate) fn paper(&self, figure: &Figure, spot: Spot) -> Option<f64> {
         self.papers(figure, spot).find(|(_, quantile)| *quantile == 0.5).map(|(value, _)| value)
     }
 
-    /// Values that papers give for a point, with their quantiles.
+    /// Values that papers give for a point of the figure, each with the quantile (0 to 1) that it is.
     fn papers(&self, figure: &Figure, spot: Spot) -> impl Iterator<Item = (f64, f64)> {
         let here = move |paper: &&crate::types::Paper| {
             paper.series == spot.series.unwrap_or(0) && paper.facet.is_none_or(|facet| Some(facet) == spot.facet)
@@ -28,12 +29,12 @@ impl Results<'_> {
         figure.paper.iter().filter(here).filter_map(value)
     }
 
-    /// Drawings of a figure, one for each value of its facet with the value's label; all share one axis. A table has
-    /// none.
+    /// Drawings of a figure, one for each value of its facet axis with that value's label; all show the same range of
+    /// values. A table has no drawing.
     pub fn plots(&self, figure: &Figure) -> FacetDrawings {
         let facets = || self.kept(figure.facet).into_iter();
         let label = |facet| self.label(figure.facet, facet).to_string();
-        // A common axis makes the facets comparable at a glance.
+        // Axes of the same range make the facets comparable at a glance.
         match figure.shape {
             FigureShape::Table => Vec::new(),
             FigureShape::Lines | FigureShape::Bars => {
@@ -126,7 +127,7 @@ impl Results<'_> {
         let mean = |values: &std::collections::BTreeMap<u64, f64>| {
             Interval::of(&values.values().copied().collect::<Vec<_>>()).map(|interval| interval.mean)
         };
-        // The sum of a seed needs a value of every part.
+        // A run that lacks the value of any part has no sum.
         let whole = |seed: &u64| parts.iter().map(|values| values.get(seed).copied()).sum::<Option<f64>>();
         let sums: Vec<f64> = parts.first().into_iter().flat_map(|values| values.keys()).filter_map(whole).collect();
         let sum: Option<Estimate> = Interval::at(&sums, figure.level).map(|interval| interval.estimate());
@@ -136,7 +137,7 @@ impl Results<'_> {
     fn distribution(&self, figure: &Figure, facet: Option<usize>) -> DistributionPlot {
         let curve = |(number, (spot, label)): (usize, (Spot, String))| DistributionCurve {
             label,
-            // A curve for each value of one axis has that value's colour in every figure.
+            // Without a second axis the curve of a series has the colour that the series has in every figure.
             colour: if figure.x.is_none() { spot.series.unwrap_or(1) } else { number },
             values: self.pooled(figure, spot),
             paper: self.papers(figure, spot).collect(),
@@ -150,7 +151,8 @@ impl Results<'_> {
         }
     }
 
-    /// Values of all runs at a point in ascending order, each with a weight by which runs count alike.
+    /// Values of all runs at a point in ascending order, each with a weight. The weights of each run add up to 1, so
+    /// that a run with many values does not dominate.
     fn pooled(&self, figure: &Figure, spot: Spot) -> Vec<(f64, f64)> {
         let key = figure.measured.key();
         let samples = self.runs(figure, spot).filter_map(|(_, run)| run.numbers.samples.get(&key));

@@ -158,7 +158,7 @@ impl CampaignFolder {
         version: &str,
     ) -> Result<CampaignFolder> {
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            // An interrupted campaign is the most likely content.
+            // The folder most likely holds an interrupted campaign.
             let hint = match CampaignFolder::open(path) {
                 Ok(_) => format!("`farlink campaign resume {}` goes on with it", path.display()),
                 Err(_) => "--out names a folder that is not there, or empty".into(),
@@ -285,15 +285,16 @@ impl CampaignFolder {
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(path)
     }
-    /// Sets a disturbed run of a cell aside, so that the cell's folder is empty for the next run.
+    /// Renames the folder of a disturbed run of a cell to that of try `number`, and creates an empty folder for the
+    /// next run.
     pub(crate) fn set_aside(&self, running: &Path, name: &str, number: usize) -> Result<()> {
-        // The name begins with a dot, so that an interrupted campaign removes it.
+        // The name begins with a dot, so that `clean` removes the folder if the campaign is interrupted.
         let aside = self.aside(name, number);
         let _ = fs::remove_dir_all(&aside);
         fs::rename(running, &aside).with_context(|| format!("cannot name {}", aside.display()))?;
         fs::create_dir_all(running).with_context(|| format!("cannot make {}", running.display()))
     }
-    /// Moves the run that was set aside under this number back, in place of a repetition that failed.
+    /// Restores the run of try `number`, and removes the repetition of it that failed.
     pub(crate) fn take_back(&self, running: &Path, name: &str, number: usize) -> Result<()> {
         let _ = fs::remove_dir_all(running);
         fs::rename(self.aside(name, number), running).with_context(|| format!("cannot name {}", running.display()))
@@ -321,8 +322,8 @@ impl CampaignFolder {
         let path = self.path.join("cells").join(&record.cell);
         fs::rename(running, &path).with_context(|| format!("cannot name {}", path.display()))
     }
-    /// As [`CampaignFolder::end`], replacing an earlier result of the cell, which may lack a distribution that a figure
-    /// shows.
+    /// As [`CampaignFolder::end`], but replaces an earlier result of the cell. A cell with a result runs again if the
+    /// result lacks a distribution that a figure shows.
     pub(crate) fn end_again(&self, running: &Path, record: &CellRecord) -> Result<()> {
         let _ = fs::remove_dir_all(self.path.join("cells").join(&record.cell));
         self.end(running, record)

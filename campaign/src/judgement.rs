@@ -30,7 +30,7 @@ pub struct ClaimCounts {
     pub favour: usize,
     /// Number of comparisons against.
     pub against: usize,
-    /// Number of open comparisons.
+    /// Number of comparisons that are neither in favour nor against, as their p-value is too large or unknown.
     pub open: usize,
 }
 impl ClaimCounts {
@@ -61,9 +61,9 @@ impl ClaimCounts {
 pub struct Judgement {
     /// Verdict that follows from the counts.
     pub verdict: ClaimVerdict,
-    /// Comparisons by their result, with the correction for their number.
+    /// Comparisons by their result; p-values are corrected for the number of comparisons (Holm).
     pub counts: ClaimCounts,
-    /// Comparisons by their result without the correction.
+    /// Comparisons by their result; p-values are not corrected.
     pub uncorrected: ClaimCounts,
     /// The first comparison against, or else the first open one, in words.
     pub worst: String,

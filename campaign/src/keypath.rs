@@ -4,7 +4,7 @@ use farlink_config::{FILE_MAX, nearest};
 use std::fmt;
 use toml::{Table, Value};
 
-// Longest path in bytes: errors repeat the path, and nested tables cost the square of their number.
+// Longest path in bytes. Errors repeat the path, and the time to nest tables grows with the square of their depth.
 const PATH_MAX: usize = 1000;
 
 /// Selection among the tables of an array.
@@ -93,7 +93,7 @@ impl KeyPath {
             }
             tables = found;
         }
-        // A value set in every table of a large array multiplies its size.
+        // A large value that is set in every table of a large array could fill memory.
         if weight(value).saturating_mul(tables.len() as u64) > FILE_MAX {
             return Err(format!("`{}` set to this is a scenario of more than 256 MiB", self.text));
         }

@@ -67,7 +67,7 @@ const TOP: &[Key] = &[
     ),
     key("smoke", Table("smoke"), Absent, "The small size (`--smoke`), which takes seconds."),
 ];
-/// Keys above the first table.
+/// Keys of the file's top level, above the first table.
 pub const CAMPAIGN: Section = Section {
     name: "campaign",
     help: "`campaign.toml`: a scenario, its varied parameters, the number of repetitions, and the figures.",

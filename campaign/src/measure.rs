@@ -16,14 +16,14 @@ use std::path::Path;
 // Most values kept of a distribution; finer steps are invisible in a figure.
 const KEPT: usize = 2001;
 
-/// A metric, with the phase and the node of which it is taken.
+/// A metric, with the phase and the node for which it is computed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
     /// Metric or distribution.
     pub metric: &'static Metric,
     /// Name of the phase; `None` for the whole run.
     pub phase: Option<String>,
-    /// Name of the node; `None` for all.
+    /// Name of the node; `None` for all nodes together.
     pub node: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct CellNumbers {
 }
 
 impl CellNumbers {
-    /// Number of a metric; of a distribution, this quantile.
+    /// Value of a metric. If the metric is a distribution, the value of its `quantile` (0 to 1).
     pub(crate) fn value(&self, measured: &Measured, quantile: f64) -> Option<f64> {
         match (measured.metric.is_sample(), measured.is_whole()) {
             (true, _) => self.samples.get(&measured.key())?.quantile(quantile),
@@ -88,7 +88,7 @@ impl CellNumbers {
     pub(crate) fn has_all(&self, samples: &[Measured]) -> bool {
         samples.iter().all(|one| self.samples.contains_key(&one.key()))
     }
-    /// Spread of samples within the run; `None` for metrics that are no means of samples.
+    /// Spread of the samples within the run; `None` for a metric that is not computed from samples.
     pub(crate) fn spread(&self, measured: &Measured) -> Option<Spread> {
         self.spreads.get(&measured.key()).copied()
     }
@@ -110,7 +110,7 @@ pub struct KeptSample {
 }
 
 impl KeptSample {
-    /// Keeps values in any order.
+    /// Sorts the values and drops those that are not finite; a list longer than `KEPT` is reduced to quantiles.
     pub fn of(mut values: Vec<f64>) -> KeptSample {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
@@ -127,8 +127,8 @@ impl KeptSample {
     }
 }
 
-/// Reads the run of a scenario in this folder and computes all metrics of the whole run. Metrics without a value are
-/// left out.
+/// Reads the run of a scenario in this folder and computes all metrics of the whole run, by name; `None` where the run
+/// yields no value.
 ///
 /// # Errors
 /// When the folder holds no run, or a damaged one.
@@ -136,7 +136,7 @@ pub fn measure(scenario: &Scenario, folder: &Path) -> Result<BTreeMap<String, Op
     Ok(cell_numbers(scenario, folder, &[])?.metrics)
 }
 
-/// Computes all numbers of a cell, with these distributions.
+/// Computes all numbers of a cell, and keeps the distributions in `samples`.
 ///
 /// # Errors
 /// When the folder holds no run, or a damaged one.
@@ -158,7 +158,7 @@ pub fn cell_numbers(scenario: &Scenario, folder: &Path, samples: &[Measured]) ->
     Ok(found)
 }
 
-/// A run that was read.
+/// Tables of one run, read from its folder.
 struct RunNumbers<'a> {
     manifest: &'a Manifest,
     statistics: Statistics,
@@ -177,7 +177,7 @@ impl RunNumbers<'_> {
             }
             found.add(ran, samples);
         });
-        // The first of several phases of one name stands for all, as in the samples table.
+        // If several phases have one name, `add` keeps the numbers of the first.
         for phase in &self.manifest.phases {
             self.narrowed(Some(phase), &mut |ran| found.add(ran, samples));
         }
@@ -188,8 +188,8 @@ impl RunNumbers<'_> {
         found
     }
 
-    /// Calls `each` with the results of a phase (`None`: of the whole run), first of all nodes together, then of each
-    /// node.
+    /// Calls `each` with the results of a phase, or of the whole run if `phase` is `None`: first for all nodes
+    /// together, then for each node.
     fn narrowed(&self, phase: Option<&PhaseFacts>, each: &mut dyn FnMut(&Ran<'_>)) {
         let bundles: Vec<BundleRow>;
         let statistics: Statistics;
@@ -220,7 +220,8 @@ impl RunNumbers<'_> {
 }
 
 impl CellNumbers {
-    /// Adds the numbers that the narrowed results yield beside the metrics of the whole run.
+    /// Adds numbers of one phase and node, or of the whole run: spreads, distributions in `samples`, and metrics.
+    /// Metrics of the whole run are added elsewhere.
     fn add(&mut self, ran: &Ran<'_>, samples: &[Measured]) {
         let (phase, node) = (ran.phase.map(|phase| phase.name.as_str()), ran.node);
         let is_whole = phase.is_none() && node.is_none();
@@ -242,13 +243,14 @@ impl CellNumbers {
         }
         let here = |one: &&Measured| one.phase.as_deref() == phase && one.node.as_deref() == node;
         for one in samples.iter().filter(here) {
-            // The first of several phases of one name counts.
+            // If several phases have one name, the first counts.
             if let MetricSource::Sample(of) = one.metric.of
                 && !self.samples.contains_key(&one.key())
             {
                 let mut values = of(ran);
                 values.retain(|value| value.is_finite());
-                // Computed from all values: in the quantiles kept, an extreme value would have the weight of many.
+                // The spread is computed from all values: among the quantiles kept, a single extreme value would count
+                // as many.
                 self.spreads.extend(Spread::of(values.clone()).map(|spread| (one.key(), spread)));
                 self.samples.insert(one.key(), KeptSample::of(values));
             }
@@ -256,7 +258,7 @@ impl CellNumbers {
     }
 }
 
-/// Names of nodes that have numbers of their own.
+/// Names of the nodes for which the run has retention times or resource use.
 fn nodes(manifest: &Manifest) -> BTreeSet<&str> {
     let relays = manifest.phases.iter().flat_map(|phase| &phase.retention).map(|relay| relay.relay.as_str());
     let roles = manifest.phases.iter().flat_map(|phase| &phase.roles).chain(&manifest.roles);

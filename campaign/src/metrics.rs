@@ -207,7 +207,7 @@ pub const SAMPLES: &[Metric] = metrics! {
         Sample |ran| ran.retention_times();
 };
 
-// Roles by their words in runs.
+// Names of roles, as in the manifest of a run.
 const IMPLEMENTATION: &str = "implementation";
 const APPLICATION: &str = "application";
 

@@ -50,7 +50,7 @@ impl Interval {
     pub fn of(values: &[f64]) -> Option<Interval> {
         Interval::at(values, ConfidenceLevel::P95)
     }
-    /// Computes the interval of a level.
+    /// Computes the interval of these values at a confidence level; `None` as for [`Interval::of`].
     pub fn at(values: &[f64], level: ConfidenceLevel) -> Option<Interval> {
         let count = values.len();
         // Rounding must not make equal values differ from their mean: it would look like a tiny deviation.
@@ -95,8 +95,8 @@ pub fn student_t(freedom: usize, level: ConfidenceLevel) -> f64 {
     student::critical(freedom, level.error())
 }
 
-/// Hedges' g: the difference of two means in units of the pooled standard deviation, without bias. `None` for fewer
-/// than two values on a side, and where no value differs from another on its side.
+/// Hedges' g: the difference of two means in units of the pooled standard deviation, corrected for bias. `None` if a
+/// sample has fewer than two values, or if all values are equal within each sample.
 pub fn hedges_g(one: &[f64], other: &[f64]) -> Option<f64> {
     let (a, b) = (Interval::of(one)?, Interval::of(other)?);
     let squares = |of: &Interval| of.deviation.map(|deviation| deviation * deviation * (of.count - 1) as f64);
@@ -199,7 +199,7 @@ mod tests {
         // -2 / sqrt(2.5), times the factor for 8 degrees of freedom, 0.90270.
         let g = hedges_g(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
         assert!((g - -1.1418394343377742).abs() < 1e-10, "{g}");
-        // Sides of different size, by the formula in Python.
+        // Samples of different size; the expected value was computed in Python.
         let g = hedges_g(&[10.1, 9.8, 10.4, 10.0], &[9.1, 9.4, 8.9, 9.6, 9.0]).unwrap();
         assert!((g - 2.8311183952601957).abs() < 1e-10, "{g}");
         assert_eq!([hedges_g(&[1.0], &[1.0, 2.0]), hedges_g(&[1.0, 1.0], &[2.0, 2.0])], [None, None]);

@@ -14,7 +14,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
-// Width of a plot on a narrow screen, where text keeps its size.
+// Width in px of a plot that is drawn once more for narrow screens: the wide plot would shrink there together with its
+// text.
 const NARROW: f64 = 360.0;
 
 impl Results<'_> {

@@ -132,7 +132,7 @@ fn axes(top: &Reader<'_>, plain: &Table) -> Vec<Axis> {
                 top.errors.at(&path, Some(value.place), format!("two values labelled `{}`", value.label), hint);
             }
         }
-        // An axis becomes a column beside these.
+        // Each axis is a column of the table of cells, beside these columns.
         if ["cell", "scenario", "seed"].contains(&name.as_str()) || METRICS.iter().any(|metric| metric.name == name) {
             reader.fail("name", format!("`{name}` is another column of the tables"), "choose another name");
         }
@@ -144,7 +144,7 @@ fn axes(top: &Reader<'_>, plain: &Table) -> Vec<Axis> {
     axes
 }
 
-/// Reads `keys`, `values` and `labels`.
+/// Reads the short form of an axis: its `keys`, `values` and `labels`.
 fn short(reader: &Reader<'_>, table: &DeTable<'_>, plain: &Table) -> Vec<AxisValue> {
     let paths = reader
         .custom("keys", |input| input.texts()?.iter().map(|text| KeyPath::parse(text)).collect::<Result<Vec<_>, _>>());

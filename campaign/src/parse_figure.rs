@@ -147,7 +147,7 @@ fn labels(reader: &Reader<'_>, key: &str, of: Option<usize>, axes: &[Axis]) -> O
 }
 
 fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
-    // A figure without series or facets has one, with index 0.
+    // A figure without series counts as one series of index 0, and one without facets as one facet of index 0.
     let all = |of: Option<usize>| of.map_or(vec![0], |axis| (0..axes[axis].values.len()).collect());
     let text = reader.text("text");
     let rule = reader.choice("rule").and_then(|word| rule(reader, keys::RULES[word]));

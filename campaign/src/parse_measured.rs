@@ -6,7 +6,7 @@ use crate::metrics::{Metric, MetricScope, metric};
 use crate::types::{FigurePart, FigureShape};
 use farlink_config::Reader;
 
-/// Reads the metric of a table, with its phase and node or those of the figure.
+/// Reads the metric of a table with its phase and node. A phase or node that the table lacks is that of `of_figure`.
 pub fn measured(reader: &Reader<'_>, of_figure: Option<&Measured>) -> Option<Measured> {
     let metric = chosen(reader, "metric")?;
     let own = |key: &str, other: Option<&String>| reader.text(key).or_else(|| other.cloned());

@@ -121,7 +121,8 @@ impl CampaignPlan {
         if errors.is_empty() { Ok(CampaignPlan { campaign, configurations, places }) } else { Err(errors.into_list()) }
     }
 
-    /// Index of the configuration at a point of a figure; `None` if this size leaves it out.
+    /// Index of the configuration at a point of a figure; `None` if the campaign leaves the point out, such as in its
+    /// small size.
     pub fn at(&self, figure: &Figure, x: Option<usize>, series: Option<usize>, facet: Option<usize>) -> Option<usize> {
         let point = (figure.scenario.clone(), self.campaign.values_at(figure, x, series, facet));
         self.places.get(&point).copied()
@@ -222,14 +223,15 @@ fn bases<'p>(
         let named = |error: ConfigError| ConfigError { path: format!("{}: {}", path.display(), error.path), ..error };
         let scenario = Scenario::load(&path).map_err(|list| list.into_iter().map(named).collect::<Vec<_>>())?;
         let mut base: Table = scenario.text.parse().unwrap_or_default();
-        // A scenario without the table keeps its own values.
+        // An assignment stays in `sets` until a scenario has its table; scenarios without the table are not changed.
         sets.retain(|(path, value)| path.set(&mut base, value).is_err());
         for (path, value) in &campaign.set {
             let _ = path.set(&mut base, value);
         }
         bases.insert(file.to_path_buf(), base);
     }
-    // Either every table was found, or the figures left out have scenarios, not read here, that may have the tables.
+    // Tables that are missing are no mistake in a part of the campaign: scenarios of the other figures, which are not
+    // read here, may have them.
     if sets.is_empty() || campaign.part {
         return Ok(bases);
     }

@@ -18,7 +18,8 @@ impl QueuedPoint {
     fn estimate(&self) -> f64 {
         match self.measured {
             (seconds, count) if count > 0 => seconds / f64::from(count),
-            // One run is enough for a measurement; other points come first.
+            // The cell of this point that is running will measure it, so points of which no cell has started come
+            // before.
             _ if self.started => f64::MAX,
             _ => f64::INFINITY,
         }
@@ -52,8 +53,8 @@ impl CellQueue {
         self.waiting -= 1;
         point.waiting.pop_front().map(|seed| PlanCell { configuration: *configuration, seed })
     }
-    /// Seconds of work that wait. Unmeasured points count with the mean of the measured ones; `None` if nothing was
-    /// measured.
+    /// Estimated seconds that the waiting cells take. A cell of an unmeasured point counts as the mean of all measured
+    /// cells; `None` if no cell was measured.
     pub fn work_s(&self) -> Option<f64> {
         let known = self.points.values().map(|point| point.measured).filter(|(_, count)| *count > 0);
         let (seconds, count) = known.fold((0.0, 0), |(s, n), (seconds, count)| (s + seconds, n + count));

@@ -6,11 +6,11 @@ use farlink_report::{BundleRow, Manifest, PhaseFacts, RetentionFacts, RoleUse, R
 /// Results of one run, narrowed to a phase and a node.
 pub(crate) struct Ran<'a> {
     pub manifest: &'a Manifest,
-    /// Statistics of the bundles created in the phase.
+    /// Statistics of the bundles created in the phase, or in the whole run if `phase` is `None`.
     pub statistics: &'a Statistics,
-    /// Bundles created in the phase.
+    /// Bundles created in the phase, or in the whole run if `phase` is `None`.
     pub bundles: &'a [BundleRow],
-    /// Round-trip times of pings sent in the phase, in s.
+    /// Round-trip times in s of pings sent in the phase, or in the whole run if `phase` is `None`.
     pub round_trips: &'a [f64],
     pub samples: &'a RunSamples,
     /// Bundles that applications tried to send before the end.
@@ -24,19 +24,20 @@ pub(crate) struct Ran<'a> {
 pub(crate) struct MeanRetention {
     /// Mean retention time, less that of the zero-work relay.
     pub net: f64,
-    /// From the first byte out to the last.
+    /// Mean time from the first byte that leaves the relay to the last.
     pub leaving: Option<f64>,
     pub parse: Option<f64>,
     pub make: Option<f64>,
 }
 
 impl MeanRetention {
-    /// Time to the last byte out, less the zero-work relay.
+    /// Mean time until the last byte leaves the relay, less the time of the zero-work relay.
     pub fn until_last(&self) -> Option<f64> {
         Some(self.net + self.leaving?)
     }
 
-    /// Net time less parsing and making; `None` if either is unknown.
+    /// Part of the net time that the relay spends neither parsing nor encoding bundles; `None` if either time is
+    /// unknown.
     pub fn other(&self) -> Option<f64> {
         Some(self.net - self.parse? - self.make?)
     }
@@ -56,7 +57,7 @@ impl Ran<'_> {
         roles.iter().filter(move |used| used.role == role && self.is_here(used.node.as_deref()))
     }
 
-    /// Largest value of a role over its nodes.
+    /// Largest value of `of` for a role, over the nodes.
     pub fn most(&self, role: &str, of: fn(&RoleUse) -> u64) -> Option<f64> {
         self.roles(role).map(of).max().map(|most| most as f64)
     }
@@ -81,11 +82,12 @@ impl Ran<'_> {
         self.relays().filter_map(|(_, relay)| of(relay)).max_by(f64::total_cmp)
     }
 
-    /// Mean retention of the relay where it is longest.
+    /// Mean retention time, and its parts, of the relay with the longest mean.
     pub fn retention(&self) -> Option<MeanRetention> {
         let of = |(phase, relay): (&PhaseFacts, &RetentionFacts)| {
             let mean = |metric| mean(&self.samples.retention(metric, Some(phase), Some(&relay.relay)));
-            // The zero-work relay is subtracted from each bundle, so medians and means differ by the same time.
+            // The zero-work relay's time is subtracted from every bundle's. So the difference of the raw and the net
+            // median is also that of the means.
             let floor = relay.first_out_s?.p50 - relay.net_first_out_s?.p50;
             let [raw, last, parse, make] = RunSamples::RETENTION.map(mean);
             Some(MeanRetention { net: raw? - floor, leaving: last.zip(raw).map(|(last, raw)| last - raw), parse, make })
@@ -103,7 +105,7 @@ impl Ran<'_> {
         self.bundles.iter().filter_map(|bundle| bundle.latency_ns).map(|ns| ns as f64 / 1e9).collect()
     }
 
-    /// Rate of plain TCP through the slowest link in the phase, in bit/s.
+    /// Rate of plain TCP through the slowest link, in bit/s: in the phase, or in any phase if `phase` is `None`.
     pub fn baseline(&self) -> Option<f64> {
         slowest(self.phases())
     }
@@ -128,12 +130,12 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Mean TCP rate of the link where it is lowest.
+/// Mean rate of a link's TCP flows in bit/s, for the link with the lowest mean.
 fn slowest(phases: &[PhaseFacts]) -> Option<f64> {
     let flows: Vec<_> =
         phases.iter().flat_map(|phase| &phase.baseline).filter(|flow| flow.transport == "tcp").collect();
     let rate = |link: &str| {
-        // A flow of which nothing arrived had no rate.
+        // A flow of which nothing arrived counts as 0 bit/s.
         let rates: Vec<f64> = flows.iter().filter(|flow| flow.link == link).map(|f| f.bit_s.unwrap_or(0.0)).collect();
         mean(&rates)
     };

@@ -61,7 +61,8 @@ impl<'p> Results<'p> {
         let seeds = configuration.map(|_| self.plan.campaign.seeds()).unwrap_or_default();
         seeds.into_iter().filter_map(move |seed| Some((seed, self.records.get(&(configuration?, seed))?)))
     }
-    /// Values at a point, by seed; of distributions, this quantile. Seeds without a value are left out.
+    /// Values of a metric at a point, by seed. If the metric is a distribution, each value is its `quantile` (0 to 1).
+    /// Seeds without a value are left out.
     pub(crate) fn values_of(
         &self,
         figure: &Figure,
@@ -71,7 +72,7 @@ impl<'p> Results<'p> {
     ) -> BTreeMap<u64, f64> {
         self.runs(figure, spot).filter_map(|(seed, run)| Some((seed, run.numbers.value(measured, quantile)?))).collect()
     }
-    /// Values of the figure at a point, by seed; of distributions, the median.
+    /// Values of the figure's metric at a point, by seed; medians if the metric is a distribution.
     pub(crate) fn values(&self, figure: &Figure, spot: Spot) -> BTreeMap<u64, f64> {
         self.values_of(figure, spot, &figure.measured, 0.5)
     }
@@ -88,7 +89,7 @@ impl<'p> Results<'p> {
         }
         Difference::of(&self.values(figure, spot), &self.values(figure, other), figure.level)
     }
-    /// Values of an axis that this size keeps; a single `None` if there is no axis.
+    /// Values of an axis that the campaign keeps: fewer in its small size. A single `None` if there is no axis.
     pub(crate) fn kept(&self, axis: Option<usize>) -> Vec<Option<usize>> {
         axis.map_or(vec![None], |axis| self.plan.campaign.axes[axis].kept().map(Some).collect())
     }

@@ -64,7 +64,7 @@ pub struct CampaignProgress {
     pub failed: usize,
     /// Number of all cells.
     pub total: usize,
-    /// Estimated seconds until the rest is done; `None` before the first measurement.
+    /// Estimated seconds until all cells have ended; `None` until the first cell is measured.
     pub left_s: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ pub struct Summary {
     pub ran: usize,
     /// Names of failed cells, each with the reason.
     pub failed: Vec<(String, String)>,
-    /// Number of cells not run or stopped.
+    /// Number of cells that were stopped or never started.
     pub left: usize,
 }
 
@@ -196,7 +196,7 @@ fn one(
     loop {
         let begun = Instant::now();
         let ended = runner.run(&CellJob { plan, cell, folder: &running, stop: options.stop });
-        // A repetition that fails takes nothing away from the run before it.
+        // If the repetition of a disturbed run fails, the disturbed run is the result of the cell.
         if let Err(why) = &ended
             && let Some(DisturbedTry { mut disturbances, wall_s, .. }) = tries.pop()
         {

@@ -18,7 +18,8 @@ pub(crate) struct RunSamples {
 type TimesOfNodes = BTreeMap<Option<Text>, Vec<(u64, f64)>>;
 
 impl RunSamples {
-    /// Metrics of the samples table: times until the first and the last byte out, time of parsing, time of making.
+    /// Metrics of the samples table: time until the first byte leaves a relay, time until the last byte leaves, time to
+    /// parse a bundle, time to encode it.
     pub const RETENTION: [&str; 4] = [RETENTION[0], RETENTION[1], RETENTION_PARTS[0], RETENTION_PARTS[1]];
 
     /// Reads a run. Simulations have none of these samples.
@@ -48,7 +49,7 @@ impl RunSamples {
             let times: Vec<(u64, f64)> = times.iter().map(|(time, used)| (*time, *used)).collect();
             let percent = |pair: &[(u64, f64)]| {
                 let [(before, used_before), (now, used)] = *pair else { return None };
-                // A program that ends between two readings may seem to take time back.
+                // The sum over all programs may fall when one ends between two readings.
                 let percent = (used - used_before).max(0.0) * 1e9 / (now - before) as f64 * 100.0;
                 // As in the spreads of roles, the time up to a phase's first sample counts to the phase.
                 phase.is_none_or(|phase| phase.holds(now)).then_some(percent)

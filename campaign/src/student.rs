@@ -39,7 +39,7 @@ fn beta_share(x: f64, a: f64, b: f64) -> f64 {
         return x.clamp(0.0, 1.0);
     }
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // The continued fraction converges quickly on this side (8.17.4, 8.17.22).
+    // The continued fraction converges quickly for x below this bound (8.17.22); above it, the symmetry 8.17.4 applies.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * fraction(x, a, b) / a
     } else {
@@ -49,7 +49,6 @@ fn beta_share(x: f64, a: f64, b: f64) -> f64 {
 
 /// Evaluates the continued fraction 8.17.22, from its first numerator on, by Lentz's method.
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
-    // Replacement for a denominator of zero.
     const LEAST: f64 = 1e-300;
     // Lentz's method replaces denominators of zero by a tiny number.
     let held = |value: f64| if value.abs() < LEAST { LEAST } else { value };

@@ -7,7 +7,7 @@ use crate::results::{Results, Spot};
 use crate::types::Figure;
 use farlink_report::sheet::{ColumnValues, Sheet};
 
-// Column of p-values among the numbers of points.
+// Index of the column of p-values in `reals` of [`Results::points`].
 const CHANCE: usize = 5;
 
 impl Results<'_> {
@@ -31,7 +31,7 @@ impl Results<'_> {
             let of = |record: &&crate::folder::CellRecord| record.numbers.metrics.get(metric.name).copied().flatten();
             columns.push((metric.name.to_string(), ColumnValues::Real(records.iter().map(of).collect())));
         }
-        // All numbers of phases and nodes would be too many columns; those that figures show have one.
+        // A metric of a phase or node has a column only if a figure shows it: all of them would be too many columns.
         let mut narrowed: Vec<&Measured> = Vec::new();
         let shown = self.plan.campaign.figures.iter().flat_map(Figure::shown);
         for shown in shown.filter(|shown| !shown.is_whole() && !shown.metric.is_sample()) {
@@ -84,7 +84,7 @@ impl Results<'_> {
                             less.map(|less| less.interval.mean),
                             less.and_then(|less| less.interval.half),
                             less.and_then(|less| less.interval.chance()),
-                            // Filled in when all differences of the figure are known.
+                            // Adjusted p-value, which needs all differences of the figure and is filled in below.
                             None,
                             less.and_then(|less| less.effect),
                             self.paper(figure, spot),

@@ -11,7 +11,7 @@ pub(crate) fn titled(figure: &Figure) -> String {
     if unit.is_empty() { title } else { format!("{title} ({unit})") }
 }
 
-/// Numbers that a figure gives, in words.
+/// Description of the numbers in a figure's tables, such as `mean and 95 % interval`.
 pub(crate) fn numbers_text(figure: &Figure) -> String {
     let level = figure.level.word();
     match figure.shape {

@@ -59,7 +59,7 @@ pub struct Campaign {
     pub smoke: Option<Smoke>,
     /// Whether the campaign was reduced to its small size.
     pub small: bool,
-    /// Whether only some of its figures are left.
+    /// Whether the campaign was reduced to some of its figures ([`Campaign::only`]).
     pub part: bool,
     /// Names of figures that the small size leaves out.
     pub left_out: Vec<String>,
@@ -221,7 +221,7 @@ pub struct Claim {
     pub facets: Vec<usize>,
     /// Positions on the horizontal axis.
     pub at: ClaimPositions,
-    /// Quantile of distributions that the claim is about, 0 to 1.
+    /// Quantile (0 to 1) that is compared if the figure shows distributions.
     pub quantile: f64,
 }
 
@@ -234,11 +234,11 @@ pub struct Paper {
     pub facet: Option<usize>,
     /// Values, one for each position from the left.
     pub values: Vec<f64>,
-    /// Quantile of distributions that the values are, 0 to 1.
+    /// Quantile (0 to 1) that the values are if the figure shows distributions.
     pub quantile: f64,
 }
 
-/// Definition of the small size, for tests and first looks.
+/// Definition of the campaign's small size, for tests and for a quick first result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Smoke {
     /// Number of runs of each point.

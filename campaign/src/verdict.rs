@@ -42,7 +42,7 @@ impl WantedRange {
         if inside && interval.deviation? == 0.0 {
             return Some(0.0);
         }
-        // Inside, both ends must be excluded; outside, the one that was passed.
+        // For a mean inside the range, the test must exclude both ends; for a mean outside, only the end next to it.
         let ends = match (inside, interval.mean <= self.least) {
             (true, _) => [self.least, self.most],
             (false, true) => [self.least; 2],
@@ -58,7 +58,7 @@ struct ClaimComparison {
     wanted: WantedRange,
     /// Mean with its interval and effect size; `None` without runs.
     difference: Option<Difference>,
-    /// Place and series, in words.
+    /// Facet, position and series that are compared, in words.
     what: String,
 }
 
@@ -73,7 +73,7 @@ impl ClaimComparison {
     fn chance(&self) -> Option<f64> {
         self.wanted.chance(&self.difference?.interval)
     }
-    /// Decision at this p-value.
+    /// Decision of the comparison: open if the p-value `chance` is unknown or exceeds `error`.
     fn side(&self, chance: Option<f64>, error: f64) -> ComparisonSide {
         match (self.difference, chance) {
             (Some(found), Some(chance)) if chance <= error => match self.wanted.holds(found.interval.mean) {
@@ -284,7 +284,7 @@ impl Results<'_> {
         let mut sums = values(first);
         for spot in others {
             let values = values(spot);
-            // A mean needs a value of the seed at every position.
+            // A seed that lacks a value at any position has no mean.
             sums = sums.into_iter().filter_map(|(seed, sum)| Some((seed, sum + values.get(&seed)?))).collect();
         }
         Some(sums.into_iter().map(|(seed, sum)| (seed, sum / spots.len() as f64)).collect())
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn p_value_agrees_with_interval() {
-        // The decision of the interval: wholly on one side of zero.
+        // The test must agree with the 95 % interval: a decision if the interval excludes zero, else open.
         for shift in [-0.3, -0.1, 0.0, 0.1, 0.2, 0.35] {
             let values: Vec<f64> = [0.1, -0.2, 0.15, -0.05].iter().map(|value| value + shift).collect();
             let (low, high) = Interval::of(&values).unwrap().ends().unwrap();

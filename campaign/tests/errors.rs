@@ -5,7 +5,7 @@ use crate::support;
 use crate::support::{CAMPAIGN, folder, plan};
 use farlink_campaign::Campaign;
 
-/// Errors of the test campaign with one part replaced.
+/// Errors of the test campaign with the text `from` replaced by `to`.
 fn said(from: &str, to: &str) -> String {
     assert!(CAMPAIGN.contains(from), "{from}");
     let source = folder(&CAMPAIGN.replacen(from, to, 1));

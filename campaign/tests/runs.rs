@@ -16,7 +16,7 @@ fn shared_points_run_once() {
     let summary = run(&plan, &out, 4, &runner).unwrap();
     assert_eq!((summary.done, summary.ran, summary.left, summary.failed.len()), (18, 18, 0, 0));
     let text = Results::new(&plan, out.records(&plan).unwrap()).text();
-    // Seeds 10, 11, 12: 5, 6, 5 of 10 with small stores, 8, 9, 8 with large ones.
+    // Delivered with seeds 10, 11, 12: 5, 6, 5 of 10 bundles with small stores, and 8, 9, 8 with large ones.
     let expected = "\
 pair: 6 points, seeds 10 to 12, 18 of 18 cells
 
@@ -297,7 +297,8 @@ fn symbolic_links_are_never_followed() {
     }
     link(&format!("cells/{cell}"), "");
     link(&format!("cells/{cell}/cell.json"), "dear");
-    // The temporary file beside a file that is being replaced.
+    // A link under the name of the temporary file with which `campaign.json` is replaced; the link must not be
+    // followed.
     std::os::unix::fs::symlink(home.join("dear"), path.join("campaign.new")).unwrap();
     CampaignFolder::open(&path).unwrap().change(None, Some(3)).unwrap();
     assert_eq!(fs::read_to_string(home.join("dear")).unwrap(), "dear");

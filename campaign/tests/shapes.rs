@@ -26,7 +26,8 @@ fn campaign(figures: &str) -> String {
     )
 }
 
-/// A runner of the testbed, which measures nothing: round trips, processors and memory follow from the point.
+/// A stand-in for the testbed, which runs nothing: round trips, processor and memory use follow from the axis values
+/// and the seed.
 #[derive(Default)]
 struct PretendLab {
     /// Part of the names of cells that are disturbed.
@@ -218,7 +219,8 @@ fn table_has_spread_within_or_over_runs() {
     small  receiver     3   6 ± 0  12     0     1     6
 ";
     assert!(text.contains(expected), "{text}");
-    // 3000 B in 3.003, 3.006 and 3.009 s: the spread is that of the runs.
+    // The runs deliver 3000 B in 3.003, 3.006 and 3.009 s. The metric has no samples, so the spread is that of the
+    // runs.
     assert!(text.contains("small     3  7984 ± 19.8  7.97   7980   7984   7988"), "{text}");
     let report = ran.written("report.html");
     assert!(report.contains("<th>75 %</th>") && report.contains("<td>receiver</td>"), "{report}");
@@ -229,7 +231,7 @@ const GOODPUT: &str = "interval = \"99 %\"\n[[figure]]\nname = \"goodput\"\nmetr
     [[figure.claim]]\ntext = \"A larger store is faster.\"\nrule = \"above\"\nat = \"*\"\n\
     [[figure]]\nname = \"usual\"\nmetric = \"goodput_of_baseline\"\nphase = \"load\"\nx = \"delay\"\nfixed = { store = \"small\" }\ninterval = \"95 %\"\n";
 
-/// [`GOODPUT`] with its first line at the top of the file.
+/// Runs the campaign [`GOODPUT`], whose first line is a key of the file's top level.
 fn goodput(runner: &PretendLab) -> Ran {
     let (level, figures) = GOODPUT.split_once('\n').unwrap();
     let source = folder(&campaign(figures).replace("repetitions = 3", &format!("repetitions = 3\n{level}")));

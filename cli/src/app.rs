@@ -282,7 +282,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-/// Programs of an interface, for options that need them.
+/// Reads the file of programs at `--at`, from which `--own` takes its command; other interfaces are refused.
 fn programs_of(interface: &AppInterface) -> Result<Programs, CliError> {
     if interface.via != Via::Programs {
         return Err(input("--own needs --via programs", "only a file of programs names one for this"));
@@ -446,5 +446,6 @@ fn run_ready(args: ReadyArgs) -> Result<(), CliError> {
     app_run::run(false, move |stop, _| wait_ready(&sign, args.within, &args.touch, stop))
 }
 
-/// Guards the 32 bytes that the help of `--bundle-size` states: stamp and offset before the bytes of a piece.
+/// Fails the build if the help of `--bundle-size` no longer states the right length: a piece begins with a stamp of 24
+/// bytes and an offset of 8.
 const _: () = assert!(PIECE_STAMP == 32 && STAMP == 24);

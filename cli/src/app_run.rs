@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time that lines wait before they are written.
 const FLUSH: Duration = Duration::from_millis(50);
-/// Bytes of lines that are written at once.
+/// Buffered bytes beyond which lines are written without waiting for [`FLUSH`].
 const LINES_MAX: usize = 64 << 10;
 /// Time that an application has to end after a signal.
 const GRACE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ impl WaitingLines {
         }
         let mut stdout = std::io::stdout().lock();
         if stdout.write_all(&self.0).and_then(|()| stdout.flush()).is_err() {
-            // Nobody reads: nothing is left to do.
+            // Writing fails once the reader of standard output is gone (`| head`): the program ends without an error.
             std::process::exit(0);
         }
         self.0.clear();
@@ -54,7 +54,8 @@ where
                 let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
                 lines.0.extend_from_slice(line.as_bytes());
                 lines.0.push(b'\n');
-                // Written here, too, so that they never pile up.
+                // The timer may be slower than the application: a full buffer is written at once, so that lines never
+                // pile up.
                 if lines.0.len() >= LINES_MAX {
                     lines.flush();
                 }

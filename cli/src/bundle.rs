@@ -359,7 +359,7 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
     document["administrative_record"] = match record(bundle) {
         None => Value::Null,
         Some(Err(error)) => json!({ "error": error.to_string() }),
-        // The codec knows status reports only.
+        // The codec itself decodes status reports only; `known` decodes records of custody, reporting and BIBE.
         Some(Ok(AdministrativeRecord::Unknown { kind, content })) => {
             let known = known(bundle, kind, &content).map(|(_, document)| document);
             known.unwrap_or_else(|| json!({ "type": kind, "content": hex(&content, usize::MAX) }))

@@ -127,7 +127,7 @@ impl RunArgs {
     /// These options as arguments of the Python package, with results into `folder`.
     fn words(&self, folder: &Path) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["run".into(), self.campaign.clone().into_os_string()];
-        // The folder is chosen here, as both would number it differently.
+        // The package gets the folder chosen here: it would look for a free number by itself otherwise.
         words.extend(["--out".into(), folder.into()]);
         words.extend(self.smoke.then(|| "--smoke".into()));
         self.only.iter().for_each(|figure| words.extend(["--only".into(), figure.into()]));
@@ -238,7 +238,7 @@ fn resume(args: &ResumeArgs) -> Result<(), CliError> {
 
 /// First folder name, numbered if necessary, that does not exist.
 fn fresh(parent: &Path, base: &str) -> PathBuf {
-    // The first repetition of a name is the second folder.
+    // Numbers begin with 2: the folder without a number is the first.
     let numbered = (2..).map(|number| parent.join(format!("{base}-{number}")));
     let mut names = std::iter::once(parent.join(base)).chain(numbered);
     names.find(|folder| !folder.exists()).unwrap_or_else(|| parent.join(base))
@@ -453,7 +453,7 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
     for warning in warnings(&status) {
         eprintln!("warning: {warning}");
     }
-    // Another process may be working on it: then nothing needs to be resumed.
+    // While another process runs the campaign, nothing needs to be resumed.
     if status.left > 0 && !status.running {
         eprintln!("`farlink campaign resume {}` continues it", args.of.folder.display());
     }
@@ -491,7 +491,7 @@ mod tests {
         let words = parse(all).unwrap().words(Path::new("there"));
         let expected = "run silva --out there --smoke --only fig3 --only fig5 --repetitions 2 --jobs 3 --json";
         assert_eq!(words, expected.split(' ').map(OsString::from).collect::<Vec<_>>());
-        // Both concern cells that run in this process.
+        // Both options concern cells that run in this process.
         for here in ["--isolate", "--keep-runs"] {
             assert!(
                 parse(&format!("run silva --on ray {here}")).is_err(),

@@ -31,7 +31,7 @@ pub struct CellArgs {
     keep: bool,
 }
 
-/// Runs one cell; the child process of [`WithChildren`].
+/// Runs one cell in this process, which [`WithChildren`] started.
 pub fn run(args: &CellArgs) -> Result<(), CliError> {
     let text = std::fs::read_to_string(&args.scenario)?;
     let mut scenario = Scenario::parse_in(&text, &args.folder)
@@ -94,13 +94,13 @@ impl Runner for WithChildren {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder.as_path() };
         command.args(["campaign", "cell", "--seed", &job.cell.seed.to_string()]);
         command.arg("--scenario").arg(&text).arg("--folder").arg(folder).arg("--out").arg(job.folder);
-        // Without it the child writes only the tables that metrics read.
+        // Without `--keep` the child writes only the tables that metrics read.
         if self.keep {
             command.arg("--keep");
         }
         let log = job.folder.join("child.log");
         let said = std::fs::File::create(&log)?;
-        // The child must die with this process: a resumed campaign will use its folder again.
+        // The child must die with this process: a resumed campaign runs the cell again in the same folder.
         farlink_os::process::start_in(&mut command, None, None);
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().context("a child process")?;

@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     } else {
         print_summary(&summary);
     }
-    // Without commands the hosts run nothing: only then is a missing status no failure.
+    // `exits` has an entry for each host whose command ended, and none without commands.
     let failed = summary.exits.iter().find(|(_, code)| **code != Some(0));
     match failed {
         Some((host, code)) if options.commands.iter().any(Option::is_some) => Err(CliError::Run(match code {

@@ -68,7 +68,7 @@ struct TwoNodes {
     force: bool,
 }
 
-/// The layer of a name that clap has checked.
+/// Layer with this name; clap admits only names that exist.
 fn layer(name: &str) -> Result<&'static LayerInfo, String> {
     LayerInfo::named(name).ok_or_else(|| format!("one of: {}", NAMES.join(", ")))
 }
@@ -112,7 +112,7 @@ fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
     }
     // Without secrets, running the same command on the other computer gives the same files.
     if a != b && (args.tls || args.secure) {
-        // Keys made there again would not match these.
+        // Another run would make other keys, which do not match these.
         let what = if args.tls { ", but for certs/authority.key" } else { "" };
         eprintln!("copy the folder to the other computer{what}: both nodes need the same keys");
     }

@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
             for text in pairs.iter().flatten().filter(|text| text.split('@').next() != Some(FARLINK)) {
                 find(text.split('@').next().unwrap_or(text), Path::new("."))?;
             }
-            // A file that cannot take the results is found before they are made.
+            // A matrix file that cannot be updated is refused now, before the checks take their time.
             if let Some(path) = &matrix {
                 update(path, Vec::new()).map_err(|why| CliError::Input(format!("{why:#}")))?;
             }
@@ -109,7 +109,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-/// Pairs of ours and of all drivers whose programs are here, that have a layer in common.
+/// Pairs of implementations to check: Farlink with each driver whose programs are on this machine, and every two of
+/// these drivers that have a layer in common.
 fn pairs_here() -> Vec<[String; 2]> {
     let found = |name: &&str| {
         let folder = DriverFolder::find(name, Path::new(".")).ok()?;

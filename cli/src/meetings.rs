@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
     }
     match out.flush() {
-        // The buffer may only meet the closed pipe here.
+        // Lines that were still buffered may reach the closed pipe only now.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

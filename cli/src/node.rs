@@ -286,7 +286,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
             }
             let mut config = found.config.ok_or_else(|| {
                 let count = found.mistakes.len();
-                // All of them: a configuration file is short enough.
+                // Every mistake is listed: a configuration file is short, and so is the list.
                 let list: Vec<_> = found.mistakes.iter().map(ToString::to_string).collect();
                 let plural = if count == 1 { "mistake" } else { "mistakes" };
                 CliError::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
@@ -366,7 +366,7 @@ fn ask(question: NodeQuery) -> Result<(), CliError> {
                 RoutesChange::Replace { routes } => ("PUT", routes_of(&routes)?),
             };
             show(&at, method, "/routes", &body.to_string(), print_done)?;
-            // Removing a route cannot make one lead to a missing link.
+            // Only an added or replaced route can lead to a neighbour without a link.
             if method == "DELETE" { Ok(()) } else { tell_of_missing_links(&at) }
         }
         NodeQuery::Links { change: None, at } => {

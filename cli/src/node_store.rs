@@ -118,7 +118,7 @@ fn print(dir: &Path, owner: &[String], found: &Contents, broken: &[u64]) {
     formats.sort_unstable();
     formats.dedup();
     let formats: Vec<String> = formats.iter().map(ToString::to_string).collect();
-    // A damaged store may lack its owner and its formats.
+    // In a damaged store, the record of the node's IDs or the format numbers of the files may be unreadable.
     let or = |text: String, none: &str| if text.is_empty() { none.to_string() } else { text };
     println!("store          {}", dir.display());
     println!("of node        {}", or(owner.join(" "), "unknown"));

@@ -213,7 +213,7 @@ fn traffic(
         return Err(cannot(&format!("messages that are made until {end} s only"), hint));
     }
     let (from, to) = (among(generator.from, groups)?, among(generator.to, groups)?);
-    /// Most messages of one traffic between groups in a scenario.
+    /// Most messages of one traffic entry from group to group.
     const MOST: u64 = 100_000;
     let pairs = |a: &Range<u32>, b: &Range<u32>| {
         // A host does not send to itself.
@@ -232,7 +232,8 @@ fn traffic(
             if share <= 0.0 {
                 continue;
             }
-            // Twice the expected number suffices for any run; close to the limit, 5 % more must fit.
+            // Twice the expected number of messages suffices for any run. Where the limit allows fewer, 5 % more than
+            // expected must fit.
             let average = setup.end * share / mean.max(1e-9);
             let count = ((average * 2.0) as u64 + 100).min(MOST);
             if average * 1.05 > MOST as f64 {
@@ -258,7 +259,7 @@ fn traffic(
     Ok(())
 }
 
-/// Groups that together are exactly this range of hosts; an error if groups do not fit the range.
+/// Groups that together have exactly this range of host numbers; an error if the range contains a part of a group.
 fn among([first, end]: [i32; 2], groups: &[(String, Range<u32>)]) -> Result<Vec<(String, Range<u32>)>, CliError> {
     let asked = first as u32..end.max(first + 1) as u32;
     let inside = |range: &Range<u32>| asked.start <= range.start && range.end <= asked.end;

@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         text += &sentence(&parsed, *node, seen);
     }
     if let [(_, seen)] = &asked[..] {
-        // A single node is drawn; for several, one line each must do.
+        // A single node gets a chart and its levels; of several, each gets one line only.
         let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let width = columns.unwrap_or(if std::io::stdout().is_terminal() { 100 } else { 80 });
         let _ = writeln!(text, "\n{}\n{:>14}  occupied", draw_forecast(seen, capacity, width), "from the epoch");

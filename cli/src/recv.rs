@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         secret: args.secret,
     };
     let bar = bar::bytes(None, "received", args.json);
-    // Each warning is printed once, not per bundle.
+    // Each of the two warnings, about pieces and about repeated deliveries, is printed once.
     let (mut bad, mut told, mut said) = (0, false, false);
     let mut stdout = std::io::stdout().lock();
     let came = file::receive(&args.at.find()?, &options, |event| -> std::io::Result<()> {
@@ -154,7 +154,7 @@ fn enough(came: ReceivedCounts, options: &ReceiveOptions) -> Result<(), CliError
     let wanted = [(options.count, came.bundles, "bundles"), (options.files, came.files, "files")];
     let short =
         |(limit, came, what): (Option<u64>, u64, &'static str)| Some((limit.filter(|n| came < *n)?, came, what));
-    // Reaching one of the limits ends the reception: the other is then not missed.
+    // The first limit that is reached ends the reception; falling short of the other is then no failure.
     let reached = wanted.iter().any(|(limit, came, _)| limit.is_some_and(|limit| *came >= limit));
     let Some((limit, came, what)) = wanted.into_iter().find_map(short).filter(|_| !reached) else { return Ok(()) };
     let waited = options.timeout.unwrap_or_default().as_secs_f64();

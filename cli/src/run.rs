@@ -268,7 +268,7 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     if let Some(overhead) = s.overhead_text() {
         println!("  overhead   {overhead}");
     }
-    // A single traffic has the totals above.
+    // The figures of a single traffic entry are the totals printed above.
     if s.traffic.len() > 1 {
         for flow in in_order(s, manifest).into_iter().take(TRAFFIC_SHOWN) {
             let latency = flow.latency_s.map_or(String::new(), |l| format!(", mean latency {}", seconds(l.mean)));
@@ -327,7 +327,8 @@ fn retention(phases: &[PhaseUse]) -> Vec<String> {
     relays.map(line).collect()
 }
 
-/// Processor time of each node, of its applications in brackets, and of the emulator; nodes beyond a few are summed.
+/// Processor time of each node, with that of its applications in brackets, and of the emulator; nodes beyond
+/// [`TRAFFIC_SHOWN`] are summed up.
 fn processors(roles: &[RoleUse]) -> Option<String> {
     let seconds = |role: &RoleUse| Quantity::Seconds.text(role.cpu_s());
     let implementations = || roles.iter().filter(|role| role.role == "implementation");

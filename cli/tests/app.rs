@@ -151,7 +151,7 @@ fn toy_exchanges_bundles_with_a_node() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Arguments of `farlink app`, words apart by `|`; exit status; part of the message.
+/// Arguments of `farlink app`, separated by `|`; exit status; part of the message.
 const MISTAKES: &[(&str, i32, &str)] = &[
     ("send|--to|ipn:2.1|--count|1|--via|mtcp", 2, "invalid value 'mtcp' for '--via"),
     ("send|--to|ipn:2.1|--count|1", 2, "no node has its application socket in this folder"),

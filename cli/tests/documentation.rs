@@ -9,7 +9,8 @@ fn shell_blocks(page: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut parts = page.split("\n```");
     parts.next();
-    // Parts alternate between the content of a block, with its language before the first line break, and text.
+    // The fences split the page: a part inside a block, whose first line is its language, then a part of text, and so
+    // on.
     while let (Some(block), _) = (parts.next(), parts.next()) {
         if let Some(commands) = block.strip_prefix('\n') {
             blocks.push(commands.to_string());

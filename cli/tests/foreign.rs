@@ -11,7 +11,8 @@ const SCENARIO: &str = "name = \"pair\"\nduration = \"60 s\"\n\
     [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\
     [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 5, size = \"1 kB\" }\n";
 
-/// A folder with the scenario, and with the toy of `lab/drivers` as a driver of one's own, changed.
+/// Creates a folder with the scenario and a copy of the driver `toy`, in whose `driver.toml` the text `from` becomes
+/// `to`.
 fn with_driver(name: &str, from: &str, to: &str) -> PathBuf {
     let folder = folder(name, SCENARIO);
     let toy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/drivers/toy");

@@ -264,7 +264,8 @@ fn discovered_neighbours_use_scenario_link() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Bundles through a relay that is killed twice while the onward link is down, to a destination restarted before.
+/// Scenario with faults: the destination restarts before the first bundle, and the relay is killed twice while its link
+/// to the destination is down.
 const RESTARTED: &str = r#"
 name = "restarted"
 duration = "25 s"

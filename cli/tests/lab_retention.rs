@@ -8,7 +8,7 @@ use std::process::Command;
 
 const BUNDLES: u64 = 60;
 
-/// Three nodes in a row over a layer; the traffic waits for the zero-work relay.
+/// Three nodes in a row over a layer. The traffic starts at 2 s, after the zero-work relay at the start of the phase.
 fn scenario(layer: &str, more: &str) -> String {
     let node = |name: &str, number: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{number}.0\"\n");
     let link = |name: &str, from: &str, to: &str| {
@@ -58,7 +58,7 @@ fn relay_is_measured_over_each_transport() {
         let relay = &relays[0];
         assert_eq!((relay["relay"].as_str(), relay["unavailable"].as_str()), (Some("b"), None), "{layer}: {relay:#}");
         let count = |key: &str| relay[key].as_u64();
-        // All of them, in the order of their arrival.
+        // The relay's times are of all bundles, and no bundle overtook another.
         assert_eq!(count("bundles"), Some(BUNDLES), "{layer}: {relay:#}");
         for key in ["missing", "overtaking", "frames_missed", "enciphered", "unreadable", "unread_bytes"] {
             assert_eq!(count(key), Some(0), "{layer}, {key}: {relay:#}");

@@ -206,7 +206,7 @@ fn damaged_run_gets_a_remedy() {
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out whole").0, Some(0));
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
     let empty = |name: &str| std::fs::write(folder.join("run").join(name), "").unwrap();
-    // Damage adds up from row to row: the tables first, then the manifest that names them.
+    // Each row empties a file, and the damage of earlier rows stays: first a table, later the manifest, too.
     for (name, command, says) in [
         ("bundles.parquet", "compare whole run", "the run run cannot be read: run/bundles.parquet is damaged"),
         ("bundles.parquet", "report run", "hint: `farlink run scenario.toml --in sim --seed 1` makes it again"),

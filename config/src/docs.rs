@@ -43,7 +43,7 @@ pub fn write_toml(out: &mut String, keys: &[Key]) {
             (_, Fallback::Is(text)) => text.to_string(),
             (kind, _) => example(kind),
         };
-        // The Markdown table has a column for it, TOML needs a word.
+        // Unlike the Markdown table, TOML has no column for required keys.
         let required = if key.default == Fallback::Required { "Required. " } else { "" };
         let words = words(key.kind).map_or(String::new(), |words| format!(" One of: {}.", words.join(", ")));
         let _ = writeln!(out, "{:<33} # {required}{}{words}", format!("{} = {value}", key.name), key.help);

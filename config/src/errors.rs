@@ -17,8 +17,8 @@ pub struct Errors<'a> {
     text: &'a str,
     /// Offset of each line's first byte.
     lines: Vec<usize>,
-    /// Mistakes with their offsets: 0 if the place is unknown, such as for a missing key, and `usize::MAX` if it is
-    /// elsewhere.
+    /// Mistakes with the byte offsets by which they are sorted: 0 for a mistake without an offset, and `usize::MAX` for
+    /// one that is not at a place in the text ([`Errors::push`]).
     list: RefCell<Vec<(usize, ConfigError)>>,
     warnings: RefCell<Vec<(usize, ConfigError)>>,
     /// Offsets of the tables read, by path.
@@ -159,7 +159,8 @@ pub const FILE_MAX: u64 = 1 << 28;
 /// Reads a text file such as a scenario, a contact plan or a map.
 ///
 /// # Errors
-/// If the file is unreadable, longer than 256 MiB, or not UTF-8; the text ends a sentence about the file.
+/// If the file is unreadable, longer than 256 MiB, or not UTF-8. The error text is a predicate, such as `is not UTF-8
+/// text`, for the caller to put after the file's name.
 pub fn read_text(path: &Path) -> Result<String, String> {
     read_at_most(path, FILE_MAX)
 }
@@ -175,7 +176,7 @@ fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
     utf8(bytes)
 }
 
-/// Maximum number of mistakes reported for a file: a file of another kind has millions.
+/// Maximum number of mistakes reported for a file: one that is not a configuration file may have millions.
 const MISTAKES_MAX: usize = 200;
 
 /// Longest message, in characters; a longer message loses its middle.

@@ -19,7 +19,7 @@ pub fn row_keys(table: &str) -> Vec<Key> {
     params_of(table).map(row_key).collect()
 }
 
-/// Place of one table's rows in a file: keys of a reader, with a prefix.
+/// Keys by which a file has the settings of one table: those of a reader, each with a prefix.
 pub struct RowsAt<'r, 'a> {
     /// Name of the table in node files; empty for the top.
     pub table: &'static str,
@@ -50,8 +50,8 @@ fn spelled(hint: &str, places: &[RowsAt<'_, '_>]) -> String {
     parts.map(spelled).collect()
 }
 
-/// Reads the settings of a node at these places, and reports contradictions. Rows that are not given keep their value
-/// in `usual`. Returns the settings, and the rows that are given.
+/// Reads the settings of a node, and reports contradictions. Settings that the file lacks keep their value in `usual`.
+/// Returns all settings, and those that the file has.
 pub fn node_settings(places: &[RowsAt<'_, '_>], usual: NodeSettings) -> (NodeSettings, Given) {
     let mut given = Given::new();
     for place in places {

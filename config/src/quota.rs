@@ -52,7 +52,8 @@ pub fn quota(reader: &Reader<'_>) -> Quota {
     if about == [false; 2] {
         reader.fail("sources", "missing: a quota is about somebody", "add sources = [\"ipn:2.*\"], or neighbours");
     }
-    // Two tables state clearly that a bundle counts to the quota of its source and to that of its neighbour.
+    // One quota with both keys would be ambiguous. With two quotas, a bundle counts to that of its source and also to
+    // that of its neighbour.
     if about == [true; 2] {
         reader.fail("neighbours", "a bundle counts once: by its source or by who gave it", "write two `[[quota]]`");
     }

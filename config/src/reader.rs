@@ -209,7 +209,8 @@ impl<'a> Reader<'a> {
         let settings = self.section.keys.iter().filter(|key| matches!(key.kind, Kind::Setting(_)));
         settings.filter_map(|key| Some((key.name, self.setting(key.name)?))).collect()
     }
-    /// Reports if the setting `least`, or its default, exceeds the setting `most`.
+    /// Reports a mistake if the setting `least` exceeds the setting `most`; a setting that is not given has its
+    /// default.
     pub fn ascending(&self, least: &str, most: &str) {
         let value = |name: &str| {
             let key = self.section.keys.iter().find(|key| key.name == name)?;

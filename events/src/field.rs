@@ -141,7 +141,7 @@ impl EventField for Option<BundleKey> {
         }
     }
     fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
-        // The key is written as several fields; its source stands for all.
+        // A bundle key is written as several fields. `source` is present exactly if all required ones are.
         line.has("source").then(|| BundleKey::read(name, line)).transpose()
     }
 }

@@ -48,7 +48,7 @@ pub fn label(scenario: &Scenario, traffic: usize) -> String {
 }
 
 /// Program that sends a traffic flow from a node with this interface. `echo` is the service at which the destination
-/// itself answers pings; without it, an application there does.
+/// node answers pings; if it is `None`, an application at the destination answers them.
 ///
 /// # Errors
 /// Traffic that these applications cannot make.
@@ -104,7 +104,7 @@ pub fn sender(
     Ok(words.program())
 }
 
-/// Refuses what not every interface can ask of a node.
+/// Refuses traffic with status reports or a priority, which some interfaces cannot request.
 fn check_traffic(entry: &Traffic) -> Result<()> {
     let asked =
         [("status reports", !entry.report_words().is_empty()), ("a priority", entry.priority != Priority::Normal)];
@@ -197,14 +197,14 @@ enum AppLine {
     Other,
 }
 
-/// Applications of one node, read from what they print.
+/// Bundles that the applications of one node created and received, as read from their output.
 #[derive(Debug, Default)]
 pub struct AppRecords {
-    /// Position in each application's output.
+    /// Number of bytes read of each application's output file.
     seen: Vec<(PathBuf, u64)>,
     /// Traffic flow and number of each bundle delivered here, so that repeated deliveries count once.
     delivered: HashSet<(usize, u64)>,
-    /// Deliveries without an identity.
+    /// Number of deliveries of payloads too short for an identity.
     anonymous: u64,
     tally: BundleTally,
 }

@@ -182,7 +182,7 @@ mod tests {
     use farlink_os::udp::DatagramSocket;
     use std::net::UdpSocket;
 
-    /// Two hosts joined by a link; `None` if the kernel refuses.
+    /// Two hosts joined by a link, for tests.
     struct CableBench {
         hosts: [NetworkNamespace; 2],
         emulator: Emulator,

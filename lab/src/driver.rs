@@ -50,7 +50,7 @@ pub struct BundleTally {
     pub delivered: u64,
 }
 
-/// End of a node.
+/// Way to end a node, and the longest wait for its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stopping {
     /// Program that ends the node; `None` for a signal to terminate.
@@ -85,7 +85,8 @@ pub trait Driver {
         false
     }
 
-    /// Program that waits in the host until the node accepts applications; `None` if [`Driver::ready`] finds out alone.
+    /// Program that waits in the host until the node accepts applications; `None` if [`Driver::ready`] needs no such
+    /// program.
     ///
     /// # Errors
     /// As [`Driver::prepare`].
@@ -101,7 +102,7 @@ pub trait Driver {
         Ok(Vec::new())
     }
 
-    /// How the node ends.
+    /// Way to end the node, and the longest wait for its end.
     ///
     /// # Errors
     /// As [`Driver::prepare`].

@@ -198,7 +198,7 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     std::fs::remove_file(&file).unwrap();
     for (seen, (control, flags)) in seen.iter().zip([("cubic", "1 1"), ("reno", "0 0")]) {
         assert!(seen.starts_with(&format!("{flags} 4096 16384 2097152 4096 131072 6291456")), "{seen}");
-        // Only if `ip` is installed.
+        // Routes are listed only if `ip` is installed.
         assert!(!seen.contains("dev") || seen.contains(&format!("congctl {control}")), "{seen}");
     }
     let tcp = HostTcp { congestion: Some("nosuch".into()), ..HostTcp::default() };
@@ -390,7 +390,7 @@ fn left_on_machine() -> Vec<String> {
     let mounts = lines("/proc/self/mounts").into_iter().filter(|line| line.contains(" proc "));
     let ipc = ["shm", "sem", "msg"].map(|kind| lines(&format!("/proc/sysvipc/{kind}"))).concat();
     let mut all: Vec<String> = interfaces.filter(|name| name.starts_with("link")).chain(mounts).collect();
-    // Usage counters of other programs' IPC objects change.
+    // Only the first columns, which identify an object: usage counters in the others change.
     all.extend(ipc.into_iter().map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ")));
     all
 }

@@ -40,8 +40,8 @@ const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
 const BODY_MAX: usize = 16 << 20;
 /// Divisor: the bodies of all requests together take at most the node's memory budget divided by this.
 const BODIES_PART: u64 = 16;
-/// Items of a page by default. The maximum, `PAGE_MAX`, is 10,000 and one more, which shows whether another page
-/// follows.
+/// Items of a page by default. A client may ask for up to `PAGE_MAX`: 10,000, and one more that shows whether another
+/// page follows.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 10_001;
 
@@ -478,7 +478,7 @@ async fn confirm_clock(State(api): State<Api>) -> ApiAnswer {
     done()
 }
 async fn shutdown(State(api): State<Api>) -> ApiAnswer {
-    // The answer leaves first: a node with nothing to drain ends at once, and this thread with it.
+    // The answer is sent before the node stops: a node with nothing to drain ends at once, and this thread with it.
     api.ask(|_| ()).await?;
     tokio::spawn(async move {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

@@ -149,7 +149,8 @@ impl Budget {
             let defaults = info.settings();
             let default = defaults.iter().find(|row| row.name == SESSIONS).map_or(0, |row| row.default);
             let Some(mut sessions) = layer.kind.value(SESSIONS) else { continue };
-            // Each configured neighbour has room beside as many unknown ones, even if its link has no address.
+            // The share holds at least two sessions for each configured neighbour, so that as many unknown ones may
+            // connect beside them. Links without an address count, too.
             let configured = config.stack.links.iter().filter(|link| link.layer == at).count() as u64;
             let share = (total / 16 / streamed.max(1)).max(2 * configured * STRANGER_BYTES);
             lower(
@@ -245,8 +246,7 @@ impl Budget {
             Pressure::None
         }
     }
-    /// Message for a store, just opened, that holds as many bundles or long heads as memory allows, or more; else
-    /// `None`.
+    /// Message for an opened store with so many bundles or long heads that memory allows no more; else `None`.
     pub fn overfull(&self, bundles: u64, heads: u64) -> Option<String> {
         let limits = &self.limits;
         let what = if bundles >= limits.bundles {

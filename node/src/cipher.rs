@@ -54,7 +54,8 @@ mod tests {
             let iv: [u8; 12] = some(12).try_into().unwrap();
             let (ours, theirs) = (sealed(&text, &key, iv, Some(&AES_GCM)), sealed(&text, &key, iv, None));
             assert_eq!(ours, theirs, "{len} bytes");
-            // The first key fits in length only: opening with it spoils the text, which must then be read again.
+            // The first key has the right length and the wrong bytes: opening with it spoils the text, which must then
+            // be restored for the second key.
             let keys = [Secret::new(some(key_len)), Secret::new(key.clone())];
             for faster in [Some(&AES_GCM), None] {
                 let mut bundle = ours.clone();

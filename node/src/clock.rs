@@ -32,7 +32,7 @@ fn nanoseconds(time: Timespec) -> u64 {
 pub struct WallClock {
     trusted: bool,
     error_ms: u64,
-    /// Offset added to the machine's wall clock.
+    /// Offset added to the machine's wall clock (`clock_offset` of the file), as if the clock were wrong by this much.
     wrong_ns: i64,
     offset_ns: i128,
     checked: Instant,
@@ -49,7 +49,8 @@ impl WallClock {
             checked: now(),
         }
     }
-    /// Sets an offset of the machine's wall clock; the next check sees it.
+    /// Sets the offset that is added to the machine's wall clock; the next [`WallClock::check`] finds the change, like
+    /// a step of the clock.
     pub fn set_wrong_by(&mut self, wrong_ns: i64) {
         self.wrong_ns = wrong_ns;
     }

@@ -24,7 +24,7 @@ const TURN: usize = 16;
 const TURN_BYTES: u64 = 1 << 20;
 /// Interval at which host names are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-/// Length of a long message: after one, messages are read straight into place, one per call.
+/// Length of a long message, bytes. After one, messages are read one per call, straight into the buffer pool.
 const LARGE: usize = 16 << 10;
 /// Number of shorter messages in a row after which messages are read in batches and copied together.
 const SMALL_RUN: u32 = 32;
@@ -227,7 +227,7 @@ impl Datagrams {
             match result {
                 Ok(()) => {}
                 Err(why) if lacks_room(&why) => self.wait_for_room(place, address, rest, &why, now),
-                // Not each datagram is tried, so that an unreachable peer costs few system calls.
+                // The other datagrams are dropped untried, so that an unreachable peer costs few system calls.
                 Err(_) => self.dropped += rest.count(),
             }
         }
@@ -359,7 +359,7 @@ impl Socket {
         };
         let made: Vec<Bytes>;
         let chunks = train.data.chunks();
-        // Without copying, unless a chunk has no bytes yet.
+        // Chunks are sent without a copy, unless one is generated and has no bytes yet.
         let slices: Vec<IoSlice<'_>> = if chunks.iter().all(|chunk| matches!(chunk, Chunk::Bytes(_))) {
             let bytes = chunks.iter().filter_map(|chunk| if let Chunk::Bytes(b) = chunk { Some(b) } else { None });
             bytes.map(|bytes| IoSlice::new(bytes)).collect()

@@ -72,8 +72,8 @@ impl Disk {
                     batch.extend(inbox.try_iter().flatten());
                     let Some(syncing) = files.perform(operation, &mut done) else { continue };
                     let held = HeldOps { done: std::mem::take(&mut done), syncing };
-                    // With nothing behind it, a sync here saves the change of threads; but only if the other thread has
-                    // none left.
+                    // If no operation waits behind the sync, running it in this thread saves a change of threads. It
+                    // may not overtake a sync that the second thread has yet to run.
                     if batch.is_empty() && behind.load(Ordering::Acquire) == 0 {
                         done = held.finish(&place);
                         continue;
@@ -180,7 +180,7 @@ fn disk_error(kind: ErrorKind) -> DiskError {
 struct Performer {
     files: DiskFiles,
     was_direct: bool,
-    /// The last attempt to reserve bytes for a full disk failed.
+    /// Whether the last attempt to reserve bytes for a full disk failed.
     was_full: bool,
     failures: Failures,
 }

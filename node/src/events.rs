@@ -146,7 +146,7 @@ impl EventHub {
                 // A file must be complete, so the node waits for it. A log that is not read must not stop the node.
                 Some(outbox) if self.file => drop(outbox.send(batch)),
                 Some(outbox) => {
-                    // Names are kept: all later events need them.
+                    // Names of links are kept for the next batch: all later events need them.
                     if let Err(TrySendError::Full((_, said))) = outbox.try_send(batch) {
                         self.batch.extend(said.into_iter().filter(|said| matches!(said, EventText::Link(..))));
                     }
@@ -237,7 +237,7 @@ impl Writer {
                 let _ = writeln!(file, "{line}");
             }
         }
-        // Only now: the line of a bundle's last event still needs its name.
+        // Names of an ended bundle are forgotten only now, as the line of its last event still needed them.
         self.names.after(event);
     }
     fn log(&mut self, event: &Event) {

@@ -24,7 +24,7 @@ struct List {
     behind: u64,
     /// Last bundle returned.
     last: u64,
-    /// The client has read a whole page, and may continue later.
+    /// Whether the client has read a whole page, and may continue later.
     ended: bool,
 }
 
@@ -40,7 +40,7 @@ impl Lists {
     fn begin(&mut self, stack: &mut Stack, after: u64) -> u64 {
         self.last += 1;
         let number = self.last;
-        // A client that asks for the next page continues its own list.
+        // A request for the bundles after the last of a finished page continues that list.
         let before = self.open.iter().position(|list| list.ended && list.last == after && after > 0);
         let list = match before.and_then(|at| self.open.remove(at)) {
             Some(list) => List { number, ended: false, ..list },
@@ -48,7 +48,8 @@ impl Lists {
         };
         self.open.push_back(list);
         if self.open.len() > MOST {
-            // A client that disconnected midway ended no page and reads no more; its list is the oldest.
+            // If no list has a finished page, the one read least recently gives way: probably its client disconnected
+            // within a page.
             let gives_way = self.open.iter().position(|list| list.ended).unwrap_or(0);
             if let Some(list) = self.open.remove(gives_way) {
                 stack.end_list(list.cursor);

@@ -52,11 +52,13 @@ const QUIET: Duration = Duration::from_millis(100);
 const INPUTS_WAIT: usize = 64;
 /// Most deadlines of the stack handled in one turn; handling one may set the next.
 const WAKES: usize = 16;
-/// Interval at which a run records its time in the store.
+/// Interval at which the node records in its store that it is alive, and for how long it has run.
 const NOTED_EACH: Duration = Duration::from_secs(600);
-/// [`NOTED_EACH`] without a trusted clock: after a power cut, ages are computed from the time recorded last.
+/// Interval used instead of [`NOTED_EACH`] without a trusted clock: after a power cut, the ages of bundles are computed
+/// from the last record.
 const NOTED_EACH_WITHOUT_TIME: Duration = Duration::from_secs(1);
-/// Most delay of a deadline while received answers wait to be handled.
+/// Most time by which a deadline may be late while inputs wait, as one of them may be the answer that the deadline is
+/// for.
 const LATE: Duration = Duration::from_millis(20);
 /// Most inputs handled before sockets are polled again; `INPUTS_TIME` bounds the same by time.
 const INPUTS_TURN: usize = 10_000;
@@ -326,7 +328,7 @@ impl Node {
     /// Passes an input to the stack, after all inputs that wait.
     pub fn input(&mut self, input: Input) {
         self.io.inputs.push_back(input);
-        // Not bounded as in a turn: the caller reports the input as done.
+        // All waiting inputs are handled, however many, as the caller reports this one as done.
         for _ in 0..self.io.inputs.len() {
             self.handle_next();
         }
@@ -343,10 +345,10 @@ impl Node {
             self.leave(now);
             self.input(Input::Admin(AdminInput::Shutdown));
         } else {
-            // Asked twice: the operator does not wait for sessions and bundles in flight.
+            // A second request: the operator does not want to wait for sessions and bundles in flight.
             self.stopping = Some(Instant::ZERO);
         }
-        // Passed on in both cases, so that a second request ends all shards.
+        // The first and the second request are both passed on, so that the second ends all shards at once.
         self.each_other(Node::stop);
     }
 
@@ -370,7 +372,7 @@ impl Node {
     }
     fn run_alone(&mut self) -> anyhow::Result<()> {
         precise_timers();
-        // The stack learns when the last run ended and the time now before any bundle is handled.
+        // Before any bundle is handled, the stack gets the time at which the last run ended, and the current time.
         self.io.inputs.push_back(Input::Admin(self.last_run()));
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
@@ -384,7 +386,7 @@ impl Node {
             }
             self.wait()?;
         }
-        // The last note is as exact as possible: ages continue from it.
+        // A last record at the end: the next run computes the ages of bundles from it.
         self.noted = None;
         self.note_run(clock::now());
         self.io.events.flush(&self.clock);
@@ -418,8 +420,8 @@ impl Node {
         self.answers(now);
         self.look_at_start()?;
         let io = &mut self.io;
-        // Handle received inputs before reading more. In the kernel's buffers they slow the sender down; in a list here
-        // nothing would.
+        // Handle received inputs before reading more. Unread input fills the kernel's buffers, which slows the sender
+        // down; a growing list here would not.
         if io.inputs.len() < INPUTS_WAIT {
             let full = io.mesh.as_mut().is_some_and(|mesh| {
                 mesh.take(&mut io.inputs);
@@ -439,7 +441,7 @@ impl Node {
         let io = &mut self.io;
         io.apps.turn(now, &mut io.buffers, &mut io.inputs);
         self.discover(now);
-        // Twice, since timeouts produce inputs, and inputs set timeouts.
+        // Inputs are handled before and after timeouts, since inputs set timeouts, and timeouts produce inputs.
         self.drain();
         self.timeouts();
         self.drain();
@@ -489,7 +491,7 @@ impl Node {
         let known = self.stack.utc(now).is_some();
         let each = if known { NOTED_EACH } else { NOTED_EACH_WITHOUT_TIME };
         if self.stack.is_open()
-            // Every interval only: each note is a write to disk.
+            // Not more often, since each record is a write to disk.
             && self.noted.is_none_or(|at| now > at + each)
             && let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk)
         {
@@ -595,7 +597,7 @@ impl Node {
         if !first {
             io.apps.flush(&mut io.inputs);
         }
-        // After all output, when it is known which sockets are full.
+        // This follows all output, when it is known which sockets are full.
         io.apps.watch_room(&io.poller, APP);
         if let Some(disk) = &mut io.disk {
             disk.flush();
@@ -604,7 +606,7 @@ impl Node {
             mesh.flush();
         }
         io.events.flush(&self.clock);
-        // Counted in the sockets without atomics, and copied once a turn.
+        // Sockets count bytes without atomics; their totals are copied to the metrics once a turn.
         let metrics = &io.metrics;
         metrics.stream_bytes_received.store(io.streams.bytes.0, Relaxed);
         metrics.stream_bytes_sent.store(io.streams.bytes.1, Relaxed);
@@ -630,9 +632,10 @@ impl Node {
         let io_at = [io.streams.next_timeout(), io.datagrams.next_timeout(), io.apps.next_timeout()];
         let deadlines = io_at.into_iter().chain([self.stack.next_timeout(), speaks]);
         let next = deadlines.flatten().min().unwrap_or(Instant::MAX).min(self.clock.next_check());
-        // With work left, poll without waiting: new input must not starve behind old.
+        // With work left, the kernel is polled without waiting, so that work in progress does not delay new input.
         let mut timeout = if busy { Duration::ZERO } else { next.since(clock::now()) };
-        // The inbox is checked once more after the announcement, as a sender may have seen this shard awake.
+        // `may_sleep` checks the inbox again after it has announced the wait: a sender may have found this shard awake
+        // and not woken it.
         let sleeps = |mesh: &mut Box<Mesh>| timeout.is_zero() || mesh.may_sleep(&mut io.inputs);
         if !io.mesh.as_mut().is_none_or(sleeps) {
             timeout = Duration::ZERO;

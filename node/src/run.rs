@@ -61,8 +61,8 @@ fn announce(node: &Node) {
 
 /// Signal handlers of a node process.
 ///
-/// They must be installed first: the default action of SIGHUP would end a node that is still reading its configuration.
-/// Signals that arrive before [`NodeSignals::attach`] are handled then.
+/// They must be installed before all else: the default action of SIGHUP would end a node that is still reading its
+/// configuration. Signals that arrive before [`NodeSignals::attach`] are handled by it.
 pub struct NodeSignals {
     state: Arc<Mutex<SignalState>>,
 }

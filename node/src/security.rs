@@ -1,5 +1,5 @@
-//! Machine's part of BPSec: a unique number for each start, durable before the first IV is made from it, and a secret
-//! seed.
+//! Numbers that BPSec needs from the machine: a unique number for each start, durable before the first IV is made from
+//! it, and a random seed.
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;

@@ -44,7 +44,8 @@ impl Unheard {
 impl Drop for Unheard {
     fn drop(&mut self) {
         let before = self.all.fetch_sub(self.bytes, Ordering::SeqCst);
-        // Exactly the crossing of the bound wakes the sender; every other drop would be a needless system call.
+        // Only the batch with which the sum falls below the bound wakes the sender; to wake it at others would be a
+        // needless system call.
         if before >= self.max && before - self.bytes < self.max {
             self.sender.wake();
         }
@@ -204,8 +205,8 @@ impl Mesh {
     }
     /// Announces that this shard is about to wait; returns whether it may. Senders wake it from now on.
     pub fn may_sleep(&mut self, inputs: &mut VecDeque<Input>) -> bool {
-        // The flag is set before the last look at the inbox: a message sent in between finds either the flag or the
-        // look.
+        // The flag is set before the inbox is checked for the last time: a message sent after the check finds the flag
+        // set and wakes this shard, and one sent before is found by the check.
         self.asleep.store(true, Ordering::SeqCst);
         match self.inbox.try_recv() {
             Ok(batch) => {
@@ -229,7 +230,7 @@ impl Mesh {
     /// Declares whether this shard is ready to end; returns whether all may end.
     pub fn may_end(&self, ready: bool) -> bool {
         self.end.ready.store(ready, Ordering::SeqCst);
-        // A shard that is ready may get work again, so only a common moment counts.
+        // A ready shard may still get work from another, so all must be ready at the same time.
         ready && self.ways.iter().flatten().all(|way| way.end.ready.load(Ordering::SeqCst))
     }
 }
@@ -287,7 +288,7 @@ pub(crate) fn left_over(dir: &Path) -> io::Result<Vec<u8>> {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.parse::<u8>().ok());
         let number = number.filter(|number| *number > 0 && *number < farlink_stack::SHARDS_MAX);
-        // Not `shard-07`, which would stand for a number twice.
+        // A name such as `shard-07` is ignored, as it would give the number 7 a second folder.
         let number = number.filter(|number| *name == *format!("{FOLDER}{number}"));
         if let Some(number) = number
             && std::fs::metadata(entry.path())?.is_dir()

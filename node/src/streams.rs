@@ -26,7 +26,8 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 /// Most unsent bytes of one stream in the kernel, and most bytes that a layer may queue on it, if there is enough
 /// memory.
 ///
-/// Short, because the age of a bundle in this queue is already encoded and grows no more (RFC 9171 section 5.4 step 4).
+/// The bound is short, because the age of a bundle in this queue is already encoded and grows no more (RFC 9171 section
+/// 5.4 step 4).
 pub const QUEUE_BOUND: u64 = 1 << 20;
 /// Most bytes read in one turn from all streams of one address, so that many connections give no advantage.
 const READ_TURN: usize = 256 << 10;
@@ -205,7 +206,7 @@ impl Streams {
             // Counted by address, not by stream: opening more connections gives no larger share.
             let taken = stream.peer.map_or(0, |peer| self.taken.get(&peer.ip()).copied().unwrap_or(0));
             if ready && (taken >= READ_TURN || left == 0) {
-                // Stays in the list, and so marked as listed.
+                // The stream stays in the list, so its mark `listed` remains.
                 wait.push_back(id);
                 continue;
             }

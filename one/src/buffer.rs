@@ -34,7 +34,7 @@ impl Keyed for Held {
 /// Buffer size without bound: the ONE's default is Java's `Integer.MAX_VALUE`.
 const UNBOUNDED: i64 = i32::MAX as i64;
 
-/// Messages that a host holds, in the order in which The ONE walks them.
+/// Messages that a host holds, in the order in which The ONE iterates over them.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     held: Bucketed<Held>,
@@ -47,15 +47,15 @@ impl Buffer {
     pub fn new(size: i64) -> Buffer {
         Buffer { held: Bucketed::new(), used: 0, size }
     }
-    /// Copies in walking order.
+    /// Copies in The ONE's iteration order.
     pub fn held(&self) -> &[Held] {
         self.held.entries()
     }
-    /// Copies in walking order, so that the router can change their numbers of copies.
+    /// Copies in The ONE's iteration order, for a router that changes [`Held::copies`].
     pub fn held_mut(&mut self) -> &mut [Held] {
         self.held.entries_mut()
     }
-    /// Index of a message's copy.
+    /// Index of a message's copy in [`Buffer::held`]; `None` if the host holds no copy.
     pub fn place(&self, message: u32) -> Option<usize> {
         self.held().iter().position(|held| held.message == message)
     }
@@ -63,7 +63,7 @@ impl Buffer {
     pub fn free(&self) -> i64 {
         if self.size == UNBOUNDED { UNBOUNDED } else { self.size - self.used }
     }
-    /// Whether a message of that size could ever be held.
+    /// Whether the empty buffer would have space for a message of that size.
     pub fn could_hold(&self, size: i32) -> bool {
         i64::from(size) <= self.size
     }
@@ -80,11 +80,11 @@ impl Buffer {
         self.used -= i64::from(held.size);
         held
     }
-    /// Index of the copy received first, skipping the message `except`; on ties the first in walking order.
+    /// Index of the copy received first, skipping the message `except`; on ties the first in iteration order.
     pub fn oldest(&self, except: Option<u32>) -> Option<usize> {
         let mut found: Option<(usize, f64)> = None;
         for (place, held) in self.held().iter().enumerate() {
-            // Strictly less: on equal times the first in walking order stays, as in The ONE.
+            // Strictly less: of copies received at the same time the first in iteration order is chosen, as in The ONE.
             if Some(held.message) != except && found.is_none_or(|(_, received)| held.received < received) {
                 found = Some((place, held.received));
             }
@@ -93,7 +93,7 @@ impl Buffer {
     }
 }
 
-/// Sets of numbers of messages, one for each host.
+/// Messages known to each host: one set of message numbers per host, as bits.
 #[derive(Default)]
 pub struct Knowledge(Vec<Vec<u64>>);
 
@@ -137,7 +137,7 @@ mod tests {
         buffer.put(held(3, 1.0));
         assert_eq!(buffer.free(), -50);
         assert!(buffer.could_hold(250) && !buffer.could_hold(251));
-        // 2 and 3 are equally old; 3 comes first in the map (hashes 14 and 21 in 16 buckets).
+        // Messages 2 and 3 are equally old; 3 comes first in iteration order (hashes 14 and 21 in 16 buckets).
         let oldest = buffer.oldest(None).expect("three are held");
         assert_eq!(buffer.remove(oldest).message, 3);
         assert_eq!(buffer.free(), 50);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn sets_grow_on_insert() {
-        // Absent words read as empty, and a set grows only on insertion.
+        // A message beyond the end of a set is not in it; asking for it does not make the set grow.
         let mut known = Knowledge::new(2);
         assert!(!known.has(0, 100_000));
         known.set(0, 700, true);

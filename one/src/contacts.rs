@@ -26,7 +26,7 @@ impl Grid {
         let nowhere = GridPlace { cell: [i32::MIN; 2], low: [f64::INFINITY; 2], high: [f64::NEG_INFINITY; 2] };
         Grid { side, cells: HashMap::new(), places: vec![nowhere; interfaces] }
     }
-    /// Enters an interface into the corner cell outside the world, where The ONE places all at the start.
+    /// Enters an interface into the corner cell outside the world, where The ONE places all interfaces at the start.
     pub fn enter(&mut self, interface: u32) {
         self.places[interface as usize].cell = [0, 0];
         self.cells.entry([0, 0]).or_default().push(interface);
@@ -45,17 +45,19 @@ impl Grid {
         axis(0).min(axis(1))
     }
     fn change(&mut self, interface: u32, at: Point) {
-        // Counted from 1: row and column 0 lie outside the world.
+        // Rows and columns are counted from 1; row 0 and column 0 lie outside the world.
         let cell = [(at[0] / self.side) as i32 + 1, (at[1] / self.side) as i32 + 1];
         let old = self.places[interface as usize].cell;
         if old != cell {
-            // Interfaces append in order of arrival: The ONE's order of search, which decides who connects first.
+            // A cell lists its interfaces in order of arrival. The ONE searches them in this order, which decides who
+            // connects first.
             if let Some(list) = self.cells.get_mut(&old) {
                 list.retain(|&other| other != interface);
             }
             self.cells.entry(cell).or_default().push(interface);
         }
-        // A little less than the cell: at its very border the division above decides.
+        // The square is a little smaller than the cell, so that a position at the very border is assigned by the
+        // division above.
         let slack = self.side * 1e-9;
         let low = [0, 1].map(|axis| f64::from(cell[axis] - 1) * self.side + slack);
         let high = [0, 1].map(|axis| f64::from(cell[axis]) * self.side - slack);
@@ -94,14 +96,14 @@ impl Nearness {
     /// Makes empty lists for interfaces whose range is at most `range` metres and that move at most `fastest` metres a
     /// step.
     pub fn new(range: f64, fastest: f64) -> Nearness {
-        // Wide enough to last many steps: at least 64 of the fastest host, or 256 if they fit into the range; yet
-        // narrow enough to keep the lists short.
+        // The margin is at least as long as 64 steps of the fastest host, or 256 if these fit into the range: wide
+        // enough for the lists to last many steps, and narrow enough to keep them short.
         let margin = (range / 2.0).max(fastest * 64.0).max((fastest * 256.0).min(range));
         // Two hosts that approach each other close the margin at twice the speed.
         let holds = whole_steps(margin, 2.0 * fastest).max(1);
         Nearness { holds, until: 0, reach: range + margin, fastest, first: Vec::new(), near: Vec::new() }
     }
-    /// Interfaces near an interface.
+    /// Interfaces that may come into range of an interface before the lists expire.
     pub fn of(&self, interface: u32) -> &[u32] {
         let [begin, end] = [0, 1].map(|more| self.first[interface as usize + more] as usize);
         &self.near[begin..end]
@@ -152,7 +154,7 @@ impl Nearness {
     }
 }
 
-/// Steps of `metres` that certainly fit into `length`.
+/// Number of steps of `metres` each that certainly fit into `length`.
 fn whole_steps(length: f64, metres: f64) -> u64 {
     // Rounded down by a millionth, so that rounding errors never skip a step that is needed.
     if metres > 0.0 { (length * (1.0 - 1e-6) / metres) as u64 } else { u64::MAX }
@@ -172,7 +174,8 @@ mod tests {
         grid.update(0, [120.0, 10.0]);
         grid.update(3, [10.0, 10.0]);
         grid.around(0, &mut found);
-        // Rows first, then columns, then arrival; 1 is still outside the world, one cell further away.
+        // The order is by row, then by column, then by arrival. Interface 1 is still in the corner cell outside the
+        // world, which is not adjacent.
         assert_eq!(found, [3, 2, 0]);
         grid.around(3, &mut found);
         assert_eq!(found, [1, 3, 2, 0]);
@@ -190,7 +193,7 @@ mod tests {
 
     #[test]
     fn quiet_host_changes_nothing() {
-        // Hosts wander as fast as they may; no contact may change while a host is quiet.
+        // Hosts wander at their highest speed; no contact of a host may change before its [`Nearness::quiet_until`].
         const RANGE: f64 = 60.0;
         let mut random = Random::new(4);
         let mut points: Vec<Point> = (0..40).map(|_| [random.unit() * 500.0, random.unit() * 500.0]).collect();

@@ -16,7 +16,7 @@ pub struct Event {
 /// Kinds of events.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventKind {
-    /// Two hosts come into contact or part.
+    /// A contact of two hosts begins or ends.
     Contact {
         /// The host named first.
         a: u32,
@@ -89,7 +89,7 @@ fn host(word: &str, hosts: u32) -> Result<u32, Wrong> {
     number.ok_or_else(|| (format!("`{word}` is no host of this run"), "write a number of a host, from 0"))
 }
 
-/// Generator with its state.
+/// Message generator with its random numbers and the time of its next message.
 struct Drawing {
     settings: Generator,
     random: Random,
@@ -135,7 +135,7 @@ enum Queue {
     File(std::iter::Peekable<std::vec::IntoIter<Event>>),
 }
 
-/// Event sources of a run; at equal times the earlier source goes first.
+/// Event sources of a run; at equal times the event of the source listed first comes first.
 pub struct Queues(Vec<Queue>);
 
 impl Queues {

@@ -33,7 +33,7 @@ impl World<'_> {
     }
 
     pub(super) fn look_around(&mut self, host: u32) {
-        // Enter the host into the grid, update its contacts, and note until when this can be skipped.
+        // Enter the host into the grid, update its contacts, and record the first step that must do so again.
         let at = self.movers.at(host);
         let mut quiet = u64::MAX;
         for radio in self.first_radio[host as usize]..self.first_radio[host as usize + 1] {

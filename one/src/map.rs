@@ -251,7 +251,7 @@ mod tests {
     fn path_is_shortest_with_both_ends() {
         let town = read("LINESTRING (0 0, 10 0, 20 0)\nLINESTRING (0 0, 10 30, 20 0)").expect("it can be read");
         let place = |x: f64, y: f64| town.places.iter().position(|at| *at == [x, y]).expect("a place") as u32;
-        // Mirrored: a place at y = 0 moves to y = 30.
+        // The map is mirrored: a place at y = 0 moves to y = 30.
         let (a, b, c) = (place(0.0, 30.0), place(10.0, 30.0), place(20.0, 30.0));
         assert_eq!(town.way(a, c), [a, b, c]);
         assert_eq!(town.way(a, a), [a]);

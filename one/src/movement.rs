@@ -60,7 +60,7 @@ impl Movers {
         moving.map(|mind| mind.speeds[1]).fold(0.0, f64::max)
     }
 
-    /// Places another host at time `now`.
+    /// Adds a host of this group at its starting position; its first pause begins at `now`.
     pub fn add(&mut self, group: &Group, now: f64) {
         let (area, random) = (self.area, &mut self.random);
         let mut place = 0;
@@ -73,7 +73,7 @@ impl Movers {
                 place = random.below(town.places.len() as i32) as u32;
                 let next = &town.next[place as usize];
                 let from = town.places[place as usize];
-                // A place without neighbours: its line was a single point.
+                // A place has no neighbours if its line in the map file is a single point.
                 let to =
                     next.get(random.below(next.len() as i32) as usize).map_or(from, |&to| town.places[to as usize]);
                 [from[0] + along * (to[0] - from[0]), from[1] + along * (to[1] - from[1])]
@@ -133,7 +133,7 @@ impl Movers {
     }
 
     fn next_goal(&mut self, host: usize, now: f64) -> bool {
-        // False at the end of a way, when the pause begins.
+        // Returns false at the end of a way, when the pause begins.
         if self.minds[host].way.is_none() {
             self.new_way(host);
         }

@@ -63,7 +63,8 @@ impl World<'_> {
     }
 
     pub(super) fn update_router(&mut self, host: u32) {
-        // Work of every update, before the router may begin a transfer.
+        // Every update checks the transfer in progress and expired messages, before the router may begin another
+        // transfer.
         if self.pulses[host as usize].engaged > 0 {
             if let Some(wire) = self.sending[host as usize] {
                 self.look_at_transfer(host, wire);

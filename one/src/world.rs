@@ -104,7 +104,8 @@ impl<'a> World<'a> {
             }
         }
         let side = |range: f64| (range * f64::from(setup.cell_factor)).ceil();
-        // Interfaces enter the grids in order of hosts: that order decides early searches.
+        // Interfaces enter the grids in the order of hosts, which decides searches until the interfaces change their
+        // cells.
         let mut grids: Vec<Grid> = setup.radios.iter().map(|kind| Grid::new(side(kind.range), radios.len())).collect();
         for (number, radio) in radios.iter().enumerate() {
             grids[radio.kind as usize].enter(number as u32);

@@ -196,7 +196,7 @@ fn messages_expire_one_minute_early() {
         .filter(|line| line.contains(" DR ") && line.ends_with(" A1"))
         .filter_map(|line| line.split(' ').next()?.parse().ok())
         .collect();
-    // Older than four minutes, and found by the search that runs every minute.
+    // A copy is dropped when it is older than four minutes, by a search that runs every minute.
     assert!(!dropped.is_empty() && dropped.iter().all(|time| (240.0..=301.0).contains(&(time - made))), "{dropped:?}");
 }
 

@@ -1,6 +1,6 @@
 //! Measures how long a plan of many passes takes: `cargo run --release -p farlink-orbits --example speed --
-//! [SATELLITES] [STATIONS] [THREADS] [tle]` (1000, 10, 1). With `tle`, satellites follow two-line elements, which cost
-//! more.
+//! [SATELLITES] [STATIONS] [THREADS] [tle]`; the defaults are 1000, 10 and 1. With `tle`, satellites follow two-line
+//! elements, whose positions take longer to compute.
 
 use farlink_orbits::{contacts, parse};
 use std::fmt::Write;

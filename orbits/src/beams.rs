@@ -24,8 +24,9 @@ struct BeamNode {
     waiting: WaitingClaims,
 }
 
-/// Start of service of each claim, which lasts to the claim's end; `None` if it is never served. `beams` holds the
-/// number of beams of nodes at the first and at the second end of claims. Service shorter than `shortest` is skipped.
+/// Time at which each claim gets a beam, which it keeps until it ends; `None` if it never gets one. `beams` holds the
+/// number of beams of nodes at the first and at the second end of claims; `None` means no limit. A claim that would
+/// keep its beam for less than `shortest` ns gets none.
 pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Option<i64>> {
     let mut nodes: BTreeMap<u32, BeamNode> = BTreeMap::new();
     let mut events: Vec<(i64, bool, usize)> = Vec::with_capacity(claims.len() * 2);
@@ -63,8 +64,7 @@ pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Op
                 changed.insert(end);
             }
         }
-        // Serving one claim changes the free beams of both ends only, and only downwards, so each
-        // changed node needs one visit.
+        // Serving a claim only takes one beam from each of its two nodes, so each changed node needs one visit.
         while let Some(node) = changed.pop_first() {
             while let Some((_, number)) = best(&nodes, claims, node, now.saturating_add(shortest)) {
                 let (Some(claim), Some(slot)) = (claims.get(number), served.get_mut(number)) else { break };

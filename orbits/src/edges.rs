@@ -25,7 +25,8 @@ pub struct SightWindow {
 }
 
 /// Windows within `span` in which the condition holds, in order. Every window longer than [`RESOLUTION`] is found,
-/// because no step is longer than `look` guarantees the state. Edges are whole nanoseconds, the first of the new state.
+/// because a longer step is only taken where `look` guarantees the state. Edges are whole nanoseconds, the first of the
+/// new state.
 ///
 /// # Errors
 /// An error of `look`.
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn short_peaks_are_found() {
-        // A peak 1.6 ms long in an hour.
+        // The condition holds for only 1.6 ms within an hour.
         let bump =
             |height: f64| move |t: f64| 0.99 * (libm::cos(t - 1800.0) - 1.0 + height - 0.001 * (t - 1800.0).abs());
         assert_eq!(of(3600 * SECOND, bump(1.1e-6)).0.len(), 1);

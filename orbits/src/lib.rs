@@ -1,8 +1,8 @@
 //! Contact plans from orbits and ground stations: positions at any time, lines of sight, light times, and windows exact
 //! to the nanosecond.
 //!
-//! This crate contains no node, bundle or scenario, reads no clock and draws nothing; the command `farlink plan
-//! from-orbits` writes its results. It integrates no forces: satellites follow their two-line elements (SGP4) or an
+//! This crate contains no node, bundle or scenario, reads no clock and uses no random numbers; the command
+//! `farlink plan from-orbits` writes its results. It integrates no forces: satellites follow their two-line elements (SGP4) or an
 //! ellipse that drifts with the body's flattening, and planets follow mean elements. Refraction is ignored.
 //!
 //! Read [`Network`] (nodes and possible links) and [`contacts`] first, then [`sight`] (lines of sight, and how long

@@ -21,7 +21,7 @@ const LIGHT_STEP_S: f64 = 120.0;
 // Evaluations always granted to a pair, in addition to one per second; most orbits need one every
 // few minutes.
 const LOOKS_MIN: i64 = 200_000;
-// A pair exactly at a limit would need an evaluation every millisecond.
+// Error for a pair that stays exactly at a limit: it would need an evaluation every millisecond.
 const ON_EDGE: &str =
     "it stays at the very edge of a range, mask or clearance limit\nhint: allow a little more or less";
 
@@ -94,7 +94,7 @@ fn in_chunks<T: Send>(
     let chunks: Mutex<Vec<ChunkResult<T>>> = Mutex::new(Vec::new());
     let run = || {
         while !failed.load(Ordering::Relaxed) {
-            // Chunks keep the threads off the shared counter.
+            // Numbers are taken in chunks, so that the threads seldom contend for the shared counter.
             let from = next.fetch_add(CHUNK, Ordering::Relaxed);
             if from >= count {
                 break;
@@ -189,7 +189,8 @@ fn assign(link: &NetworkLink, looked: Vec<PairWindows>) -> Vec<([u32; 2], PairWi
         let from: Vec<(SightWindow, Option<i64>)> = forward.iter().copied().zip(served.by_ref()).collect();
         forward.clear();
         forward.extend(from.iter().filter_map(|(window, from)| Some(SightWindow { start: (*from)?, end: window.end })));
-        // The reverse direction of a pass is served for the same part as the forward direction.
+        // A beam carries both directions of a pass, so the reverse window is cut to the part in which the forward one
+        // is served.
         let cut = |window: &SightWindow| {
             let overlap = |other: &SightWindow| window.end.min(other.end) - window.start.max(other.start);
             let (pass, served) = from.iter().max_by_key(|(other, _)| overlap(other))?;

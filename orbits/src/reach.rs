@@ -14,7 +14,7 @@ pub struct MotionBounds {
 }
 
 impl MotionBounds {
-    /// Bounds relative to the parent of the central body, whose own bounds are `centre`.
+    /// Bounds relative to the parent of the central body; `centre` holds the bounds of the central body itself.
     pub fn around(self, centre: MotionBounds) -> MotionBounds {
         MotionBounds {
             nearest_km: self.gap(centre).unwrap_or(0.0),
@@ -24,7 +24,8 @@ impl MotionBounds {
         }
     }
 
-    /// Least distance in kilometres between two objects with the same central body; `None` if their shells overlap.
+    /// Least distance in kilometres between two objects with the same central body; `None` if their ranges of distance
+    /// from the body overlap.
     pub fn gap(self, other: MotionBounds) -> Option<f64> {
         let gap = (self.nearest_km - other.farthest_km).max(other.nearest_km - self.farthest_km);
         (gap > 0.0).then_some(gap)

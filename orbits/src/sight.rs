@@ -353,7 +353,7 @@ mod tests {
         let t = stays(100.0, -10.0, 1.0);
         assert!((10.0 * t + 0.5 * t * t - 100.0).abs() < 1e-9);
         assert_eq!(t, stays(-100.0, 10.0, 1.0), "from below as from above");
-        // Rising at first takes longer: up at 10 km/s, then down.
+        // A value that rises at first takes longer to reach zero: up at 10 km/s, then down.
         let t = stays(100.0, 10.0, 1.0);
         assert!((100.0 + 10.0 * t - 0.5 * t * t).abs() < 1e-9);
         assert_eq!(stays(0.0, 10.0, 1.0), 20.0, "just begun");

@@ -132,7 +132,7 @@ fn tle_windows_match_dense_samples() {
     let (mut looks, mut satellites) = (0, 0);
     for pair in lines.chunks(2).step_by(2) {
         let tle = &tle::read(&pair.join("\n")).unwrap()[0];
-        // The first whole day after the epoch.
+        // The plan starts with the first whole day after the epoch.
         let day: u64 = pair[0][20..23].trim().parse().unwrap();
         let year = DtnTime::parse_utc(&format!("20{}-01-01T00:00:00Z", &pair[0][18..20])).unwrap();
         let sky = Sky::new(year.saturating_add_ms(day * 86_400_000));

@@ -69,7 +69,8 @@ fn link_limits_remove_contacts() {
     assert!(overlapping(&all) >= 2);
     let one = plan(&format!("{base}beams = [1, 2]\n"), DAY / 4);
     assert_eq!(overlapping(&one), 1);
-    // A beam is never idle while a satellite is in sight, so its contacts cover the same time.
+    // A single beam is never idle while a satellite is in sight, so its contacts cover the same time as those of many
+    // beams.
     let covered = |plan: &farlink_routing::contact_plan::ContactPlan| {
         let mut spans: Vec<(f64, f64)> = (100..124).flat_map(|id| spans(plan, 1, id)).collect();
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -124,7 +124,7 @@ fn polar_passes_match_hand_computation() {
 #[test]
 fn geostationary_satellite_never_rises_nor_sets() {
     let start = DtnTime::parse_utc("2026-11-20T09:00:00Z").unwrap();
-    // Above 8 degrees east at the plan's start, and half a turn from there.
+    // At the plan's start one satellite is above 8 degrees east, the other half a turn from there.
     let over = sidereal(start).to_degrees() + 8.0;
     let file = format!(
         "epoch = \"2026-11-20T09:00:00Z\"

@@ -120,7 +120,7 @@ fn parents() -> io::Result<BTreeMap<u32, u32>> {
 }
 
 fn descends(mut process: u32, root: u32, parents: &BTreeMap<u32, u32>) -> bool {
-    // Bounded: a process table read while it changes may hold a loop.
+    // At most 64 generations: as processes start and end while the table is read, their parents may form a loop.
     for _ in 0..64 {
         if process == root {
             return true;

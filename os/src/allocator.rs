@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicIsize, AtomicU32, Ordering::Relaxed};
 const UNTOLD: usize = 64 << 10;
 
 static IN_USE: AtomicIsize = AtomicIsize::new(0);
-/// Number of calls of [`give_back`].
+/// Number of calls of [`give_back`] so far; each asks all threads to return their free pages.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 thread_local! {
     static OWN: Cell<isize> = const { Cell::new(0) };
-    /// [`ASKED`] when this thread last returned its free pages.
+    /// Value of [`ASKED`] when this thread last returned its free pages.
     static GIVEN: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -1,9 +1,11 @@
-//! Sums of carry-less products by the instructions of this processor: the inner loop of content digests.
+//! Sums of carry-less products (in GF(2)), computed by instructions of this processor: the inner loop of content
+//! digests.
 
-/// Bytes whose products go into one sum.
+/// Bytes that contribute to one sum.
 pub const BLOCK: usize = 1024;
-/// Carry-less sum over each block of [`BLOCK`] bytes (the last may be shorter by a multiple of 16): the products of its
-/// pairs of 64-bit words, each word XORed with its key word first; the low half of a sum comes first.
+/// Function that computes a sum for each block of [`BLOCK`] bytes; the last block may be shorter, by a multiple of 16.
+/// Each 64-bit word is XORed with the key's word at the same position; the sum is the XOR of the carry-less products of
+/// successive pairs of these words. Its low 64 bits come first.
 pub type Sums = fn(key: &[u64; BLOCK / 8], bytes: &[u8], sums: &mut [[u64; 2]]);
 
 /// The fastest implementation that this processor has; `None` without instructions for carry-less products.
@@ -11,7 +13,7 @@ pub fn sums() -> Option<Sums> {
     #[cfg(target_arch = "x86_64")]
     {
         if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("vpclmulqdq") {
-            // SAFETY: the processor was just found to have these instructions, and those they are an extension of.
+            // SAFETY: the processor was just found to have AVX-512F and VPCLMULQDQ, which implies PCLMULQDQ.
             return Some(|key, bytes, sums| unsafe { x86::wide(key, bytes, sums) });
         }
         if std::is_x86_feature_detected!("pclmulqdq") {

@@ -16,7 +16,7 @@ const ROOM: usize = 1 << 20;
 /// State of direct I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Direct {
-    /// Buffer with room to align to [`BLOCK`]; allocated with the first write.
+    /// Buffer that is a block longer than [`ROOM`], so that an aligned part can be used; allocated by the first write.
     room: Vec<u8>,
     /// Set if the file system does not support direct I/O.
     pub refused: bool,

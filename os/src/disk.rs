@@ -47,7 +47,7 @@ pub struct DiskFiles {
     tidy: bool,
 }
 
-/// End of a write, with the bytes before it in its block, which the next direct write repeats.
+/// End of a write, with the bytes that its last, incomplete block holds; the next direct write repeats them.
 #[derive(Debug)]
 struct WriteEnd {
     file: u32,
@@ -55,7 +55,7 @@ struct WriteEnd {
     bytes: Vec<u8>,
 }
 
-/// Directory entries of a folder, with counts of their changes and of the durable ones.
+/// Directory entries of a folder, with the number of changes made to them, and the number of those that are durable.
 #[derive(Debug)]
 struct Entries {
     dir: PathBuf,
@@ -436,8 +436,8 @@ pub fn open_regular(opening: &OpenOptions, path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// Bytes available to the files of a folder, in use or free on its disk; and the largest file size permitted to this
-/// process. The folder need not exist.
+/// Bytes that the files of a folder may take: those they take now, and those free on their disk. Also the largest file
+/// size permitted to this process. The folder need not exist.
 ///
 /// # Errors
 /// System call errors.
@@ -696,7 +696,8 @@ mod tests {
                 assert_eq!(found.len(), LEN.max(written.len()), "no longer than what was written");
             }
         }
-        // The bytes before it in its block are known only for a write that continues the last one: this one does not.
+        // Only for a write that continues the previous one are the preceding bytes of its block known; this write does
+        // not continue it.
         write(&mut files, 2, 10, &[b"elsewhere"]).unwrap();
         assert_eq!(files.read(2, 9, 11).unwrap(), &b"\0elsewhere\0"[..]);
         files.remove(2, true).unwrap();

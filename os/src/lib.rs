@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn random_bytes_fill_the_buffer() {
-        // More than one call returns at once, and bytes that a repetition cannot leave at zero.
+        // Longer than the kernel fills in one call, so that the loop is tested: a part that it skips would stay zero.
         let mut all = vec![0; 1 << 20];
         random(&mut all).unwrap();
         assert!(all.chunks(64).all(|part| part.iter().any(|byte| *byte != 0)));

@@ -1,4 +1,4 @@
-//! Mounts of a mount namespace, which vanish with it, and the marks by which layers of an overlay hide what is below.
+//! Mounts of a mount namespace, which vanish with it, and marks that hide files of the lower layers of an overlay.
 
 use crate::{check, context};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
@@ -61,13 +61,13 @@ pub fn hide(name: &Path) -> io::Result<()> {
         .map_err(|e| context(e.into(), &format!("hiding {}", name.display())))
 }
 
-/// Marks a folder in a layer of an overlay as opaque: what the layers below have in this folder is hidden.
+/// Marks a folder in a layer of an overlay as opaque, which hides the contents of this folder in the layers below.
 ///
 /// # Errors
 /// When the file system has no extended attributes.
 pub fn hide_below(folder: &Path) -> io::Result<()> {
     let set = |name: &str| rustix::fs::setxattr(folder, name, b"y", XattrFlags::empty());
-    // Which of the two attributes counts depends on the user who mounts.
+    // The kernel heeds one of the two attributes, depending on the user who mounts.
     let (trusted, user) = (set("trusted.overlay.opaque"), set("user.overlay.opaque"));
     trusted.or(user).map_err(|e| context(e.into(), &format!("marking {}", folder.display())))
 }

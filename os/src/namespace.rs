@@ -129,7 +129,7 @@ pub(crate) fn enter_ipc(fd: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWIPC) }).map(drop)
 }
 
-/// Covers a mount with an empty tmpfs, in a new mount namespace of the calling process. Safe between fork and exec.
+/// Hides a mount under an empty tmpfs, in a new mount namespace of the calling process. Safe between fork and exec.
 pub(crate) fn hide_mount(at: &std::ffi::CStr) -> io::Result<()> {
     // SAFETY: unshare takes no pointers.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;

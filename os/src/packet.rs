@@ -39,7 +39,7 @@ impl PacketSocket {
 
     /// Like [`PacketSocket::open`], but received frames are in a ring of `ring` bytes.
     pub fn open_with_ring(index: u32, buffer: usize, ring: usize) -> io::Result<(Self, PacketRing)> {
-        // The kernel takes frames into the ring from the moment of binding.
+        // The ring is set up before the socket is bound: from then on the kernel writes frames into it.
         Self::open_bound(index, buffer, |fd| PacketRing::new(fd, ring))
     }
 

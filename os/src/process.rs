@@ -55,7 +55,7 @@ pub struct Surroundings {
     pub ipc: Option<OwnedFd>,
     /// Mount that the program shall not see; it then gets a mount namespace of its own.
     pub hidden_mount: Option<CString>,
-    /// Control groups to enter: their files of processes, opened for writing.
+    /// Files `cgroup.procs` of the control groups to enter, opened for writing.
     pub groups: Vec<OwnedFd>,
     /// Processors that the program may use; empty for all.
     pub processors: Vec<usize>,
@@ -122,7 +122,7 @@ pub fn detach() -> io::Result<()> {
     Ok(())
 }
 
-/// A pipe whose ends close when a program is executed: its read end, and its write end.
+/// Creates a close-on-exec pipe; returns its read end and its write end.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
 }
@@ -334,7 +334,7 @@ mod tests {
         let mut command = Command::new("sleep");
         start_in(command.arg("60"), None, Some(7));
         let mut child = command.spawn().unwrap();
-        // Fields 40 and 41 of proc_pid_stat(5): real-time priority, and policy (2: in turns).
+        // Fields 40 and 41 of proc_pid_stat(5): real-time priority, and policy (2 is `SCHED_RR`).
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
         let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().collect();
         child.kill().unwrap();

@@ -21,7 +21,8 @@ pub fn set_ordinary() -> io::Result<()> {
 }
 
 fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
-    // Not the C library's function: that of musl answers ENOSYS, as Linux schedules threads and POSIX processes.
+    // Calls the kernel directly: the function of musl fails with ENOSYS, as Linux sets the policy of a thread, and
+    // POSIX asks for that of a process.
     // SAFETY: the kernel's sched_param is one int, which outlives the call; 0 names the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

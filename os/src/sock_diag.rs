@@ -72,8 +72,8 @@ impl SockDiag {
         self.sequence += 1;
         rustix::net::send(&self.socket, &request(family, self.sequence), rustix::net::SendFlags::empty())?;
         let mut buffer = vec![0u8; 1 << 16];
-        // Reads never block: a dump's first packet is ready when the request returns, each further one when the one
-        // before was read.
+        // Reads never have to wait: the first packet of a dump is ready when the request returns, and each further one
+        // when its predecessor was read.
         for _ in 0..PACKETS {
             let received = rustix::net::recv(&self.socket, &mut buffer[..], rustix::net::RecvFlags::empty());
             let length = match received {
@@ -112,7 +112,7 @@ fn parse(mut packet: &[u8], sequence: u32, found: &mut Vec<Connection>) -> io::R
         }
         let (message, kind) = (&packet[NLMSG_HEADER..length], u16::from_ne_bytes([header[4], header[5]]));
         packet = &packet[length.next_multiple_of(4).min(packet.len())..];
-        // An earlier dump may have ended at its bound.
+        // Skips messages of an earlier dump, whose reading stopped at the bound.
         if word(header, 8) != Some(sequence) {
             continue;
         }
@@ -150,7 +150,7 @@ fn connection(message: &[u8]) -> Option<Connection> {
                 round_trip_us: word(value, 68)?,
                 window: u64::from(cwnd) * u64::from(segment),
                 retransmitted: word(value, 100)?,
-                // Older kernels end before these.
+                // Older kernels send a `tcp_info` without these two fields.
                 acknowledged: long(value, 120).unwrap_or(0),
                 delivery_rate: long(value, 160).unwrap_or(0),
             });

@@ -43,8 +43,8 @@ pub fn listen(at: &SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Opens a non-blocking listening Unix socket, with these permission bits and at no time more. Replaces a socket left
-/// by a killed process, but nothing else at `path`.
+/// Opens a non-blocking listening Unix socket, whose file has these permission bits, and never more, even while it is
+/// created. Replaces a socket left by a killed process, but nothing else at `path`.
 ///
 /// # Errors
 /// `AddrInUse` if a process listens there, `AlreadyExists` if the file is not a socket, and system call errors.
@@ -53,7 +53,7 @@ pub fn listen_unix(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFi
         if !there.file_type().is_socket() {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket exists there"));
         }
-        // Only a refused connection proves that no process listens: a busy or forbidden socket is in use.
+        // Only a refused connection proves that no process listens; any other error may come from a socket in use.
         match UnixStream::connect(path) {
             Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
             _ => return Err(io::ErrorKind::AddrInUse.into()),

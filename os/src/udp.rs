@@ -103,7 +103,7 @@ impl DatagramSocket {
                     }
                 }
                 Err(error) if stride <= self.segment_max.get() && left > stride && not_offloadable(&error) => {
-                    // The path or device does not support it: larger strides will fail, too.
+                    // The path or device cannot segment at this stride, and so at no larger one; with EIO, at none.
                     self.segment_max.set(if error.raw_os_error() == Some(libc::EIO) { 0 } else { stride - 1 });
                     cursor = before;
                 }
@@ -464,7 +464,7 @@ mod tests {
         for (offload, v6) in [(true, false), (false, false), (true, true)] {
             let (a, b) = pair(offload, v6);
             let bytes = train(1000 * 130 + 17);
-            // Pieces whose boundaries differ from those of the datagrams.
+            // The boundaries of the pieces are not those of the datagrams.
             let pieces: Vec<_> = bytes.chunks(333).map(IoSlice::new).collect();
             let (sent, result) = a.send_batch(&b.local_addr().unwrap(), 1000, &pieces);
             result.unwrap();
@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn oversized_segments_fall_back() {
         let (a, b) = pair(true, false);
-        // Loopback's MTU is 65536: one datagram of 40000 twice cannot be one message.
+        // The kernel cannot take two datagrams of 40,000 B as one message, which exceeds loopback's MTU of 65,536 B.
         let bytes = train(80_000);
         let (sent, result) = a.send_batch(&b.local_addr().unwrap(), 40_000, &[IoSlice::new(&bytes)]);
         result.unwrap();

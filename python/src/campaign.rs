@@ -46,7 +46,7 @@ fn plan_of(
     if study.world == CellWorld::Lab {
         return Err(mistake("cells of a testbed run on one machine\nhint: `farlink campaign run`, without `--on`"));
     }
-    // Records of other machines hold metrics of the whole run only.
+    // Another machine returns metrics of the whole run only, not those of a phase or node, nor distributions.
     if let Some(shown) = study.figures.iter().flat_map(Figure::shown).find(|shown| shown.is_narrow()) {
         let what = format!("`{}` is kept on the machine that runs the campaign", shown.title());
         return Err(mistake(format!("{what}\nhint: `farlink campaign run`, without `--on`")));

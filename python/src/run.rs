@@ -74,7 +74,7 @@ fn nodes_of(scenario: &farlink_scenario::Scenario, name: &str) -> PyResult<std::
         return Ok(at..at + 1);
     }
     let known = scenario.groups.iter().map(|group| &group.name).chain(scenario.nodes.iter().map(|node| &node.name));
-    // Hints are those for names in scenario files.
+    // The hint is the same as for a wrong name in a scenario file.
     let near = nearest_name(name, known.map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
     let hint = near.unwrap_or_else(|| "`*` stands for all nodes".into());
     Err(mistake(format!("the scenario has no node and no group `{name}`\nhint: {hint}")))
@@ -132,7 +132,7 @@ pub fn simulate(
         farlink_sim::run_with(&scenario, &options, &own, &mut show)
     });
     let runner = runner.map_err(|why| RunError::new_err(format!("no thread for the run: {why}")))?;
-    // The receiver moves into each wait, which does not hold Python's lock, and back.
+    // The closure without Python's lock must own the receiver, which therefore moves into each wait and back.
     let mut hear = hear;
     let mut interrupted = None;
     loop {
@@ -167,7 +167,7 @@ pub fn simulate(
     }
 }
 
-/// Creates an empty place for each node.
+/// Creates an empty slot for the policy of each node.
 fn places<T: ?Sized>(scenario: &farlink_scenario::Scenario) -> Vec<Option<Box<T>>> {
     scenario.nodes.iter().map(|_| None).collect()
 }

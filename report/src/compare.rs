@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(latency.within_10_percent, Some(true));
         assert_eq!(c.metric("overhead").unwrap().within_10_percent, Some(false), "100 B against 150 B");
         let utilisation = c.metric("utilisation.l.a").unwrap();
-        // Busy for 1 of 2 s in the first run, 1 of 4 s in the second.
+        // The link is busy for 1 of 2 s in the first run, and for 1 of 4 s in the second.
         assert_eq!((utilisation.difference[1], utilisation.within_10_percent), (Some(-0.5), Some(false)));
         assert!(c.same_scenario && utilisation.notable());
         let idle = ComparedMetric { values: vec![Some(0.001), Some(0.002)], ..utilisation.clone() };

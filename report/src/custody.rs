@@ -32,7 +32,7 @@ impl CustodyUse {
     }
     /// Counts an event about custody. `counted` stays `None` until the first event whose name begins with `custody_`.
     pub(crate) fn count(counted: &mut Option<CustodyUse>, event: &str) {
-        // Absent counters tell a run without custody from one in which nothing happened to it.
+        // A run without custody events has no counters, so that reports omit them instead of showing zeros.
         if event.starts_with("custody_")
             && let Some(counter) = counted.get_or_insert_default().of(event)
         {

@@ -18,12 +18,13 @@ use std::io::{BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-// Fewest round trips that are judged.
+// Least number of round trips; a run with fewer gets no verdict.
 const ROUND_TRIPS_LEAST: usize = 20;
-// Share of the round trips in the second cluster: DTN-COMET saw a third.
+// Least share of the round trips in the second cluster. In the measurements of DTN-COMET it was a third.
 const SHARE: f64 = 0.2;
-// Share of the first cluster below which it is a few odd values, unless the wire shows held segments: an application
-// that writes each message in two pieces has nearly all of its round trips delayed.
+// Least share of the round trips in the first cluster; fewer are taken for outliers. The limit does not apply if a
+// capture shows held segments: an application that writes each message in two pieces has nearly all of its round trips
+// delayed.
 const FIRST_SHARE: f64 = 0.05;
 // Distance of the clusters in s. Acknowledgments are delayed for 40 ms to 200 ms in Linux; a link's own delay may take
 // from it or add to it.
@@ -35,16 +36,16 @@ const VALLEY: f64 = 0.25;
 const VALLEY_OF_FEW: f64 = 2.0;
 // Longest time from an acknowledgment to the small segment that it releases.
 const RELEASE_NS: u64 = 2_000_000;
-// Shortest time from data to its acknowledgment for which holding the next segment counts.
+// A segment counts as held only if the acknowledgment that releases it came at least this long after the data.
 const WAIT_NS: u64 = 10_000_000;
-// Fewest segments held, and their share of the small ones.
+// The algorithm counts as found from this number of held segments, if they are at least this share of the small ones.
 const HELD_LEAST: u64 = 5;
 const HELD_SHARE: f64 = 0.1;
 // Payload of a full segment where the capture lacks the beginning: 1500 bytes less headers and timestamps.
 const FULL: u32 = 1448;
 // Most ends of connections followed in a capture.
 const VIEWS_MAX: usize = 4096;
-// Most waits of which the median is taken.
+// Most waits kept for the median.
 const WAITS_MAX: usize = 10_000;
 
 /// Two clusters of round-trip times.
@@ -166,7 +167,7 @@ struct HeldCounter {
     /// Whether the last small segment is unacknowledged.
     is_waiting: bool,
     /// Time of an acknowledgment without data that covered the last small segment at least [`WAIT_NS`] after it left,
-    /// and that delay, ns. The next segment with new data takes it.
+    /// and that delay, ns. The next segment with new data clears the field.
     released: Option<(u64, u64)>,
 }
 
@@ -200,8 +201,8 @@ impl HeldCounter {
             return;
         }
         self.found.small += 1;
-        // Linux holds a small segment only behind another small one (Minshall's variant), so that the end of a large
-        // write behind full segments shows nothing.
+        // Linux holds a small segment only behind another small one (Minshall's variant), so a small segment behind
+        // full ones, the end of a large write, proves nothing.
         if self.is_waiting {
             self.found.overlapping += 1;
         } else if let Some((_, waited)) = released.filter(|(at, _)| segment.time_ns.saturating_sub(*at) <= RELEASE_NS) {
@@ -221,7 +222,8 @@ impl HeldCounter {
         }
         self.is_waiting = false;
         let waited = segment.time_ns.saturating_sub(sent_ns);
-        // An application may answer data at once, but it sees nothing of an acknowledgment.
+        // Only an acknowledgment without data counts: an application may respond to data at once, but it never sees an
+        // acknowledgment.
         self.released = (segment.is_ack_only && waited >= WAIT_NS).then_some((segment.time_ns, waited));
     }
 
@@ -284,11 +286,11 @@ pub fn held_in_capture(input: impl Read) -> Result<Vec<HeldSegments>> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NagleVerdict {
-    /// Both facts show it.
+    /// Both the round trips and a capture show the algorithm.
     Found,
-    /// One fact shows it.
+    /// Only one of the two shows the algorithm: the round trips or a capture.
     Suspected,
-    /// No fact shows it.
+    /// Neither the round trips nor a capture shows the algorithm.
     Absent,
 }
 

@@ -24,9 +24,9 @@ const INTERFACES_MAX: usize = 256;
 /// Direction of a frame at the host of its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameSide {
-    /// The host got it.
+    /// The host received the frame.
     Inbound,
-    /// The host sent it.
+    /// The host sent the frame.
     Outbound,
 }
 
@@ -120,7 +120,7 @@ impl<R: Read> PcapngReader<R> {
         }
         self.kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        // Type, length, and the length again.
+        // The length includes 12 bytes around the body: the block's type, its length, and the length again.
         ensure!((12..=BLOCK_MAX).contains(&length) && length.is_multiple_of(4), "a block of {length} bytes");
         self.body.resize(length - 8, 0);
         if !fill(&mut self.input, &mut self.body)? {

@@ -31,11 +31,12 @@ pub struct RetentionFacts {
     pub net_last_out_s: Option<RetentionTimes>,
     /// Frames of any link that the probe missed in the phase; above 0, `bundles` and `missing` may be wrong.
     pub frames_missed: u64,
-    /// Conversations of the relay that became encrypted, counted over the whole run.
+    /// Connections of the relay that became encrypted (TLS), counted over the whole run.
     pub enciphered: u64,
-    /// Gaps in the relay's conversations, bundles cut off and bundles without a readable identity, in the whole run.
+    /// Gaps in the data seen at the relay, bundles that ended incomplete, and bundles without a readable identity, in
+    /// the whole run.
     pub unreadable: u64,
-    /// Bytes of the relay's conversations that could not be read, in the whole run.
+    /// Payload bytes to and from the relay that the probe could not read, in the whole run.
     pub unread_bytes: u64,
 }
 

@@ -49,7 +49,7 @@ impl RoundTrip {
         RoundTrip::pairs_of_others(bundles, &BTreeSet::new())
     }
 
-    /// As [`RoundTrip::pairs`], without pings sent by the nodes `stamped`.
+    /// As [`RoundTrip::pairs`], without pings of the nodes `stamped`, whose applications measured their round trips.
     fn pairs_of_others(bundles: &[BundleRow], stamped: &BTreeSet<Text>) -> Vec<RoundTrip> {
         let mut flows: BTreeMap<&Text, Vec<&BundleRow>> = BTreeMap::new();
         for bundle in bundles {

@@ -24,7 +24,7 @@ pub struct SegmentSeen {
     pub acknowledgment: u32,
     /// Bytes of data; super-packets of segmentation offload hold several segments.
     pub payload: u32,
-    /// Whether it only acknowledges.
+    /// Whether the segment only acknowledges: it has no data and no SYN, FIN or RST flag.
     pub is_ack_only: bool,
 }
 

@@ -86,7 +86,7 @@ fn every_line_chart_has_table() {
 fn second_curve_differs_beyond_colour() {
     let folder = tempfile::tempdir().unwrap();
     let sim = common::write(&folder.path().join("sim"), &Flavour::new(RunWorld::Sim));
-    // Equal numbers, so that the curves coincide.
+    // Both runs have equal values, so that their curves coincide.
     let lab = common::write(&folder.path().join("lab"), &Flavour::new(RunWorld::Lab));
     let page = html(&[&sim, &lab]).unwrap();
     let style = page.split_once("svg .line.b {").unwrap().1;

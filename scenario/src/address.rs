@@ -48,11 +48,11 @@ impl Scenario {
     pub fn ends_of(&self, node: usize) -> Vec<LinkEnd> {
         let ends = (0..self.links.len()).flat_map(|link| self.ends(link)).filter(|end| end.node == node);
         let mut ends: Vec<LinkEnd> = ends.collect();
-        // The sort is stable, so links of one moment stay in their order.
+        // The sort is stable, so links that appear at the same time keep the order of the file.
         ends.sort_by_key(|end| self.links[end.link].appears);
         ends
     }
-    /// The place of each link among the links of its two nodes, as [`Scenario::ends_of`] orders them.
+    /// For each link, its index in the list of [`Scenario::ends_of`] at its first and at its second node.
     pub fn places(&self) -> Vec<[usize; 2]> {
         let mut order: Vec<usize> = (0..self.links.len()).collect();
         order.sort_by_key(|link| self.links[*link].appears);

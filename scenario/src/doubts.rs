@@ -22,7 +22,8 @@ impl Scenario {
         }
         for contact in &self.contacts {
             let link = &self.links[contact.link];
-            // A contact that overlaps the life of its link in part is meant: only one outside of it is doubted.
+            // Only a contact wholly outside the life of its link is doubtful; one that overlaps it in part is probably
+            // intended.
             let gone = link.disappears.is_some_and(|at| contact.start >= at);
             if contact.end <= link.appears || gone {
                 let from = &self.nodes[link.between[usize::from(!contact.forward)]].name;
@@ -42,7 +43,7 @@ impl Scenario {
         all.extend(self.reports_in_vain());
         all.extend((0..self.links.len()).filter_map(|link| self.custody_of_a_stranger(link)));
         all.extend(self.custody_of_what_must_be_cut());
-        // Custody must survive a restart, so a store in memory takes none.
+        // Custody must survive a restart, so a node with a store in memory accepts none.
         let takes_none = |node: &&Node| node.custody != Custody::None && node.store == StoreKind::Memory;
         all.extend(self.nodes.iter().filter(takes_none).map(|node| {
             format!(
@@ -80,8 +81,8 @@ impl Scenario {
         self.nodes.iter().filter_map(doubt).collect()
     }
     fn reports_in_vain(&self) -> Vec<String> {
-        // Reports need three sides: a traffic that requests them, a node that makes them, and for compressed ones a
-        // node that asks for that form.
+        // Traffic that requests reports needs a node that makes them; a node that asks for the compressed form needs
+        // traffic of its own that requests reports.
         let mut all = Vec::new();
         let made = |node: &Node| node.settings().agent.status_reports || node.compressed_reports.is_some();
         let asks = |traffic: &Traffic| traffic.reports != Facts::default();
@@ -197,7 +198,8 @@ mod tests {
             );
             Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).doubts()
         };
-        // All four cases: nothing asked for, asked and made, asked and not made, compressed form without requests.
+        // All four cases: no report is requested; a report is requested and made; it is requested and not made; the
+        // compressed form is asked for without a request.
         let (asks, short) = ("reports = [\"delivery\"]", "compressed_reports = { request = [\"*\"] }");
         assert!(doubts("", "").is_empty() && doubts("status_reports = true", asks).is_empty());
         assert!(doubts(short, asks).is_empty() && doubts("compressed_reports = {}", "").is_empty());

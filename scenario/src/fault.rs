@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn remainders_match_count_by_seconds() {
-        // The reference is the definition: up at a second if some window has it and no hole does.
+        // Expected by definition: the link is up in a second if a window contains that second and no hole does.
         let mut random = farlink_base::Rng::new(7);
         for _ in 0..2000 {
             let mut at = 0;

@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn routes_follow_the_paths_of_all_flows() {
-        // From e to d and back there are two ways; links that stand first lead there by b, and back by c.
+        // Between e and d there are two shortest paths, by b and by c. The first links in the list would lead from e to
+        // d by b, and back by c.
         let mut scenario = scenario(&["ae", "eb", "dc", "db", "ec", "cf", "fd"], "ad");
         let flows = [("back", 3, 0), ("f", 5, 0), ("g", 0, 5), ("h", 1, 2), ("i", 2, 1), ("k", 4, 3)];
         for (name, from, to) in flows {

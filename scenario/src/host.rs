@@ -189,7 +189,7 @@ impl Scenario {
             format!("Node {} is simulated by our node, not {}.", node.name, node.implementation.name)
         };
         let replaced = self.nodes.iter().filter(foreign).take(16).map(replaced);
-        // Groups of thousands of nodes have the same host.
+        // At most 16 notes of a kind, because a group may have thousands of nodes with the same host.
         let hosts = self.nodes.iter().filter(limited).take(16).map(note);
         let hosts = hosts.chain(self.nodes.iter().filter_map(image).take(16));
         let baseline = self.phases.iter().any(|phase| phase.kind == PhaseKind::Baseline);

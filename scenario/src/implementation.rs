@@ -43,7 +43,7 @@ impl Default for Implementation {
 }
 
 impl Implementation {
-    /// Whether it is our own.
+    /// Whether the node runs Farlink.
     pub fn is_farlink(&self) -> bool {
         self.name == FARLINK
     }

@@ -433,7 +433,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
 }
 
 fn tls_help(layer: &LayerInfo) -> &'static str {
-    // The same key has another effect in each world, which its row in the layer's table cannot state.
+    // TLS works differently in the testbed and in simulations, which the key's row in the layer's table cannot state.
     match layer.knows_tls() {
         true => {
             " Certificates for `tls` are made for each run in the testbed. Simulations model TLS: the round trips and the \

@@ -64,7 +64,7 @@ impl Names {
         match reader.given("nodes") {
             true => {
                 let mut named = named.unwrap_or_default();
-                // A node named twice is meant once.
+                // A node named twice counts once.
                 named.sort_unstable();
                 named.dedup();
                 named

@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(scenario.faults[0].kind, FaultKind::Lie { node: 1, says: Lie::Arrived });
         assert!(scenario.needs_simulation().unwrap().to_string().contains("nodes that say what is so"));
         assert!(scenario.needs_messages().is_none());
-        // Without `fidelity = "message"` the scenario reads, but packets cannot be simulated.
+        // Without `fidelity = "message"` the scenario is parsed, but a simulation of packets cannot run it.
         let full = parse(&format!("{lie}says = \"has\"\n")).unwrap();
         let why = full.needs_messages().unwrap().to_string();
         assert!(why.contains("in whole bundles") && why.contains("fault[1]"), "{why}");
@@ -270,8 +270,8 @@ mod tests {
     fn link_faults_spare_the_plan() {
         let text = "[[fault]]\nkind = \"link_down\"\nlink = \"l\"\nat = \"20 s\"\nlasts = \"5 s\"\nevery = \"20 s\"\n";
         let scenario = parse(text).unwrap();
-        // The contact of 10 s to 60 s loses the faults at 20 s and 40 s; the plan, which knows no faults, keeps it
-        // whole.
+        // The faults at 20 s and 40 s are cut out of the contact from 10 s to 60 s; the contact plan, which knows no
+        // faults, keeps it whole.
         let spec = scenario.link_spec(0);
         for direction in [spec.forward, spec.reverse] {
             let windows = direction.windows.unwrap();

@@ -153,8 +153,8 @@ fn preset(reader: &Reader<'_>) -> Option<LinkSpec> {
 fn with<'a>(reader: &Reader<'a>, key: &str, layers: &Tables<'a>) -> Tables<'a> {
     // A reader takes the first table that gives a key, so the list runs from the nearest to the farthest.
     let mut tables = Vec::new();
-    // A default's `[link_defaults.forward]` is nearer to the direction than a key of the link itself only if the link
-    // gives none: each layer contributes its own direction first.
+    // The order is `[link.forward]`, `[link]`, `[link_defaults.forward]`, `[link_defaults]`: a key of the link itself
+    // precedes every default.
     for (path, table) in layers {
         if let Some(value) = table.get(key) {
             let path = format!("{path}.{key}");

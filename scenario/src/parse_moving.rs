@@ -37,7 +37,7 @@ pub fn mobilities(top: &Reader<'_>, folder: &Path) -> Vec<Mobility> {
 
 fn one_model(reader: &Reader<'_>, model: &str, folder: &Path) -> Option<Model> {
     let wanders = matches!(model, "random_walk" | "random_waypoint");
-    // Each key, and whether the model uses it. `file` is apart: only traces have one.
+    // Each key, and whether the model uses it; `file`, which only traces have, is added below.
     let own: [(&str, bool); 9] = [
         ("area", wanders || model == "stationary"),
         ("speed", wanders || model == "map"),
@@ -245,7 +245,8 @@ impl<'m> Equipment<'m> {
         Equipment { mobilities, mobility_names, radios, radio_names }
     }
     pub fn equip(&mut self, reader: &Reader<'_>, nodes: std::ops::Range<usize>) {
-        // A node with a range needs a place; recorded contacts replace both.
+        // A node whose radio has a range needs a position, hence a mobility; a radio with recorded contacts needs
+        // neither.
         if let Some(found) = self.mobility_names.named(reader, "mobility", "mobility") {
             self.mobilities[found].nodes.extend(nodes.clone());
         }

@@ -131,9 +131,9 @@ impl NodeTables {
 }
 
 fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
-    // Rules keep the order of the file. A node does not get a rule whose bundles earlier rules of that node all take;
-    // the rule is a mistake only if that holds at every node that it names. A name stands for one key, the same at
-    // every node, and a key serves one security service.
+    // Rules keep the order of the file. A node does not get a rule if its earlier rules already match all of that
+    // rule's bundles; the rule is a mistake only if no node that it names gets it. A name stands for one key, the same
+    // at every node, and a key serves one security service.
     let mut uses = BTreeMap::new();
     for (path, table) in top.tables("security") {
         let reader = Reader::checked(top.errors, &keys::SECURITY, &path, table);

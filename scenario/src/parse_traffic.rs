@@ -49,7 +49,8 @@ pub fn traffic(
     folder: &Path,
 ) -> (Vec<Traffic>, Vec<GroupTraffic>) {
     let Places { nodes, names, .. } = places;
-    // Entry of each service of a node: the receiver could not distinguish two entries at one service.
+    // Entry that uses each service of a receiving node, because the receiver could not distinguish two entries at one
+    // service.
     let mut taken: HashMap<(usize, u32), usize> = HashMap::new();
     let (mut list, mut drawn): (Vec<Traffic>, Vec<GroupTraffic>) = (Vec::new(), Vec::new());
     for (index, (path, table)) in top.tables("traffic").into_iter().enumerate() {
@@ -57,12 +58,12 @@ pub fn traffic(
         let reader = Reader::new(top.errors, &keys::TRAFFIC, vec![(path, table)]);
         let from = places.of(&reader, "from");
         let to = places.of(&reader, "to");
-        // An empty group is reported where it stands, so its emptiness is no mistake here.
+        // An empty group is reported where it is defined, and not again by traffic that names it.
         let same = |(from, to): (&Named, &Named)| from.0 == to.0 && from.0.len() == 1;
         if from.as_ref().zip(to.as_ref()).is_some_and(same) {
             reader.fail("to", "traffic goes from one node to another", "name another node");
         }
-        // One end in a group is enough to make the entry a draw.
+        // The bundles of an entry are drawn if at least one of its ends is a group.
         let in_group = [&from, &to].into_iter().flatten().any(|(_, group)| *group);
         let kind = kind(&reader, folder, in_group);
         let name = reader.name("name");
@@ -85,7 +86,7 @@ pub fn traffic(
         let lost = reader.choice("refused") == Some(1);
         // All keys are read before this point, so that every mistake of an entry is reported at once.
         let (Some(from), Some(to), Some((kind, interval))) = (from, to, kind) else { continue };
-        // Services follow the place in the file, so that a new entry at the end changes no other.
+        // Service numbers follow the order of the file, so that a new entry at the end changes no other entry's.
         let own_service = match kind {
             TrafficKind::Ping { .. } => ECHO_SERVICE,
             _ => (FIRST_SERVICE + index) as u32,
@@ -302,7 +303,7 @@ mod tests {
             let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             assert!(text.contains("service 1500") && text.contains("too"), "{text}");
         }
-        // Other nodes, neighbouring groups and other services share nothing.
+        // Traffic to other nodes, to the next group of the file, or to other services does not conflict.
         let beside = "[[group]]\nname = \"driver\"\ncount = 2\nfirst_id = 20\n";
         let to_beside = traffic("n1", "driver");
         let elsewhere = |text: &str| text.replace("1500", "1501");

@@ -37,8 +37,8 @@ pub fn tunnels(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
 }
 
 fn put(node: &mut Node, tunnel: Tunnel) {
-    // A table describes one way and implies the other, which only takes bundles out. An explicit table of that other
-    // way replaces the implied one, whichever comes first in the file.
+    // A table describes the tunnel from one end and implies its other end, which only unpacks bundles. A table that
+    // describes the tunnel from that other end replaces the implied one, whichever comes first in the file.
     match node.tunnels.iter_mut().find(|there| there.end == tunnel.end) {
         None => node.tunnels.push(tunnel),
         Some(there) if there.to.is_empty() => *there = tunnel,
@@ -74,7 +74,7 @@ mod tests {
                 (0, "ipn:8.*", false)
             );
         }
-        // A tunnel of one way has an end that only unpacks.
+        // The far end of a tunnel with one table only unpacks bundles.
         assert!(parse(THERE).unwrap().nodes[2].tunnels[0].to.is_empty(), "nothing goes in there");
     }
 

@@ -124,7 +124,7 @@ pub struct Node {
     pub priority: Priority,
     /// Implementation that the testbed runs.
     pub implementation: Implementation,
-    /// Its machine in the testbed.
+    /// Host of the node in the testbed.
     pub host: HostSpec,
     /// TCP settings of the node's host.
     pub tcp: Tcp,
@@ -153,7 +153,7 @@ pub struct Tcp {
     pub rx_queue: Option<u32>,
 }
 
-/// Congestion controls of TCP, in the order of the key's words, with their names in Linux.
+/// Congestion controls of TCP with their names in Linux, in the order of the values of the scenario's key `congestion`.
 pub const TCP_CONTROLS: [(Congestion, &str); 3] =
     [(Congestion::NewReno, "reno"), (Congestion::Cubic, "cubic"), (Congestion::Hybla, "hybla")];
 
@@ -277,10 +277,10 @@ pub struct Link {
     /// Name of the bottleneck whose two transmitters, one in each direction, the link shares with others; `None`
     /// without one.
     pub shares: Option<String>,
-    /// From the first node to the second, without windows: contacts give those, see
-    /// [`Scenario::link_spec`].
+    /// Model of the direction from the first node to the second. Its contact windows are left out;
+    /// [`Scenario::link_spec`] adds them.
     pub forward: DirectionSpec,
-    /// From the second node to the first, without windows.
+    /// Model of the direction from the second node to the first, without contact windows.
     pub reverse: DirectionSpec,
     /// Time when its two nodes get the link; zero: they have it from the start.
     pub appears: Duration,
@@ -314,9 +314,9 @@ pub struct Contact {
     pub link: usize,
     /// Whether the link's forward direction is up.
     pub forward: bool,
-    /// First moment of transmission, from the start of the run.
+    /// Start of the contact at the sender, from the start of the run.
     pub start: Duration,
-    /// Last moment of transmission, from the start of the run.
+    /// End of the contact at the sender, from the start of the run.
     pub end: Duration,
     /// Rate in this contact; `None`: the link's.
     pub rate: Option<DataRate>,

@@ -23,7 +23,7 @@ fn block_types_clash_as_in_node_files() {
     assert_eq!(scenario(custody), Vec::<String>::new());
     let found = scenario(&format!("{custody}custody_rules = {{ transfer_block = 14 }}\n"));
     assert!(found.len() == 1 && found[0].contains("14 is the type of the block"), "{found:?}");
-    // Without custody its types mean nothing.
+    // Without custody, the type of custody's block is not in use, so no other block can conflict with it.
     let unused = "compressed_reports = { request = \"*\" }\n";
     assert_eq!(scenario(unused), Vec::<String>::new());
 }

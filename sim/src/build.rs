@@ -247,8 +247,9 @@ pub fn node_config(
 }
 
 fn settings(scenario: &Scenario, node: &Node) -> NodeSettings {
-    // As in the testbed's configuration file. In message-level simulation any bundle may fill a
-    // buffer, so nothing is reserved, and every peer is a known neighbour.
+    // Dependent settings are computed as in the testbed's configuration file, with two exceptions. All peers are known
+    // neighbours, so bundles of unknown ones need no limit; and at message level any bundle may use the whole store, so
+    // nothing is reserved.
     let mut settings = node.settings();
     let stays = |path: &str| match path {
         "store.reserved" => scenario.fidelity == Fidelity::Message,
@@ -300,7 +301,7 @@ fn tunnels(scenario: &Scenario, node: &Node) -> Result<Vec<TunnelSettings>, Conf
 }
 
 fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
-    // Only keys that this node's rules name; no rule, no security.
+    // A node gets only the keys that its rules name; a node without rules has no security.
     let rules = scenario.nodes[index].security.clone();
     if rules.is_empty() {
         return None;

@@ -159,7 +159,7 @@ impl ByzantineNode<'_> {
                     true => self.arrivals(&mut message, RAPID_IDS_MAX),
                     false => message.extend_from_slice(&before[..before.len() - numbers.0.len()]),
                 }
-                // One row more: its own, with an age of zero.
+                // The lie adds one row: the node's own, with an age of zero.
                 let rows = numbers.next()?;
                 put(&mut message, [rows.saturating_add(u64::from(self.lies.met))]);
                 if self.lies.met {

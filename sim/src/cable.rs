@@ -9,7 +9,7 @@ use farlink_link::{LinkDirection, PacketFate, Statistics, Transmitter, UDP_IPV4_
 /// Bytes of an IPv4 header.
 const IPV4_HEADER: u64 = 20;
 
-/// Link of the scenario.
+/// Link of the scenario, with the state of both directions and of its carrier.
 pub(crate) struct Cable {
     /// First and second node of the link.
     pub ends: [End; 2],
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(cable.next_carrier_change(Instant(0)), Instant(100));
         assert_eq!(cable.carrier(Instant(100)), Some(true));
         send(&mut cable, 150, &train(10, 10));
-        // Down at 200, but the datagram of 150 is in flight until 650.
+        // The link goes down at 200, but the datagram sent at 150 is in flight until 650.
         assert_eq!(cable.next_carrier_change(Instant(150)), Instant(200));
         assert_eq!(cable.carrier(Instant(200)), None);
         assert_eq!(cable.next_carrier_change(Instant(200)), Instant(650));

@@ -1,5 +1,5 @@
 //! Whole bundles in transfer between nodes in message-level simulation: which bundle is on which link, when it arrives,
-//! and the answer on its way back. The bundle itself is shared, never copied.
+//! and the receiver's answer on its way back. The bundle itself is shared, never copied.
 
 use crate::build;
 use crate::messages::{Messages, Output, Place, Token};
@@ -12,7 +12,7 @@ use farlink_stack::{Input, MessageInput};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Low bits of a token, which hold the index of its link.
+/// Number of the low bits of a token that hold the index of its link.
 const LINK_BITS: u32 = 24;
 
 /// Bundle in transfer.
@@ -30,7 +30,7 @@ struct CrossingFlight {
     light: Duration,
 }
 
-/// Node, with its number for the link.
+/// Node at one end of a link, with the number that it has for the link.
 #[derive(Clone, Copy)]
 struct At {
     node: usize,
@@ -41,7 +41,7 @@ struct At {
 pub(crate) struct Crossings {
     messages: Messages,
     ends: Vec<[At; 2]>,
-    /// Convergence layer that each link stands for.
+    /// Convergence layer whose behaviour each link imitates.
     layers: Vec<&'static LayerInfo>,
     /// Token of the bundle that each end sends or sent last.
     sending: Vec<[u64; 2]>,

@@ -8,7 +8,7 @@ use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskOp};
 use farlink_base::{Bytes, Duration, Instant, Payload};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Latency of any operation.
+/// Latency of an operation, before the time that its bytes take; syncs and reservations do not have it.
 const OPERATION: Duration = Duration::from_micros(20);
 /// Latency of a sync: 4,950 calls of 4 KiB fdatasync a second on the machine of the measurements in `docs/`.
 const SYNC: Duration = Duration::from_micros(200);
@@ -57,7 +57,7 @@ impl File {
         }
     }
     fn read(&self, offset: u64, len: u64) -> Bytes {
-        // At most `len` bytes; gaps read as zeros.
+        // Returns at most `len` bytes; gaps are read as zeros.
         let end = (offset + len).min(self.len);
         let mut out = vec![0u8; end.saturating_sub(offset) as usize];
         // The piece before the offset may reach into the range.

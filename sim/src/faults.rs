@@ -77,7 +77,8 @@ impl Faults {
             }),
         })))
     }
-    /// Clock of a node with its jumps and drifts until `now`; `utc` is what it would show at the start of the run.
+    /// Clock of a node with its jumps and drifts until `now`, as a configuration for the start of the run: `utc` is the
+    /// time that such a clock would have shown then.
     pub fn clock(&self, node: usize, now: Instant) -> Clock {
         // Jumps and drifts add up; a drift is proportional to the time since it began.
         let right = build::clock(&self.scenario, node);

@@ -78,7 +78,7 @@ impl Flows {
         Flows { flows, departures: Vec::new() }
     }
 
-    /// Sends everything due and schedules the sender's next turn.
+    /// Sends everything that is due, and schedules the next call for the flow's sender.
     pub fn turn(&mut self, now: Instant, index: usize, queue: &mut Queue) {
         let flow = &mut self.flows[index];
         match &mut flow.stream {
@@ -119,7 +119,7 @@ impl Flows {
         };
         let ended = now >= flow.stop;
         let next = next.max(now + Duration::from_nanos(1)).min(flow.stop);
-        // Streams have a last turn, at which they close.
+        // A stream gets one more call at its stop time, in which it closes.
         if !ended && (flow.stream.is_some() || next < flow.stop) {
             queue.arm(next, SimEvent::FlowTurn(index));
         }

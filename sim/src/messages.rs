@@ -28,7 +28,7 @@ impl Place {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);
 
-/// Output of an end.
+/// Output of a link's end for the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// The end is up and idle and accepts one bundle.

@@ -8,7 +8,7 @@ use farlink_base::{BundleHandle, ConfigError, EventClass, Instant, LayerId, Link
 use farlink_bpa::app::{BundleStatus, SendRequest};
 use farlink_stack::{Input, LinkConfig, Output, Stack};
 
-/// Node of the scenario.
+/// Node of the scenario: its stack, disk, alarm and links.
 pub(crate) struct SimulatedNode {
     stack: Stack,
     pub disk: Disk,
@@ -23,7 +23,7 @@ pub(crate) struct SimulatedNode {
     pub stopped: bool,
 }
 
-/// Link of one node.
+/// Link at one of its two nodes.
 pub(crate) struct NodeLink {
     /// Index of the link in the scenario.
     pub cable: usize,
@@ -37,7 +37,7 @@ pub(crate) struct NodeLink {
     pub sockets: bool,
 }
 
-/// Collector of a stack's outputs; events only of the wanted classes.
+/// Collector of a stack's outputs, which asks the stack only for events of the wanted classes.
 pub(crate) struct Said<'a> {
     pub outputs: &'a mut Vec<Output>,
     pub wanted: Wanted,
@@ -144,7 +144,8 @@ impl SimulatedNode {
         self.alarm = None;
     }
 
-    /// Inputs with the addresses of peers over sockets, of one link or of all, as if a driver had resolved their names.
+    /// Inputs that give the stack the addresses of its peers over sockets, for one link or for all, as a driver does
+    /// after resolving their names.
     pub fn places(&self, of: Option<LinkId>) -> Vec<Input> {
         let located = |(index, link): (usize, &NodeLink)| {
             let (id, addresses) = (LinkId(index as u32), Vec::from([link.peer]));

@@ -65,7 +65,8 @@ impl Nodes<'_> {
     pub fn is_down(&self, node: usize) -> bool {
         self.0.get(node).is_none_or(|node| node.stopped)
     }
-    /// First bundles that a node holds, at most `limit`, with their retention constraints. Walks all that it holds.
+    /// First bundles that a node holds, at most `limit`, with their retention constraints. The cost grows with the
+    /// number of all bundles that the node holds.
     pub fn bundles(&self, node: usize, now: Instant, limit: usize) -> Vec<BundleStatus> {
         let up = self.0.get(node).filter(|node| !node.stopped);
         up.map_or_else(Vec::new, |node| node.bundles(now, limit))
@@ -92,14 +93,14 @@ impl Default for Trace {
     }
 }
 impl Trace {
-    /// Mixes in numbers.
+    /// Mixes numbers into the hash.
     pub fn add(&mut self, numbers: &[u64]) {
         for number in numbers {
             // The rotation spreads the high bits, which multiplication alone never moves down.
             self.0 = (self.0 ^ number).wrapping_mul(0x100_0000_01b3).rotate_left(23);
         }
     }
-    /// Mixes in an event with all its fields.
+    /// Mixes an event with all its fields into the hash.
     pub fn event(&mut self, at: Instant, node: usize, event: &Event) {
         self.add(&[at.0, node as u64]);
         event.hash(self);

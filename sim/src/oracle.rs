@@ -51,7 +51,7 @@ impl Oracle for Network {
     fn forwards(&self, id: u128) -> u64 {
         self.of(id, |bundle| bundle.forwards)
     }
-    /// The source is among the nodes that held the bundle, and is not counted.
+    /// Number of nodes that hold or held the bundle, without its source.
     fn seen(&self, id: u128) -> u64 {
         self.of(id, |bundle| (bundle.seen.len() as u64).saturating_sub(1))
     }
@@ -81,7 +81,7 @@ impl Oracle for Network {
         // A second deletion of a bundle is ignored.
         let Some(bundle) = bundles.known.get_mut(&id) else { return };
         bundle.copies -= 1;
-        // With the last copy the bundle leaves the mean.
+        // A bundle without copies no longer counts in the mean.
         if bundle.copies == 0 {
             let forwards = bundle.forwards;
             bundles.known.remove(&id);

@@ -68,7 +68,7 @@ pub fn run_with(
 }
 
 /// As [`run`], with an observer, which does not affect the simulation. The observer gets events, contacts and times
-/// only; its `stopped` is not asked.
+/// only; its [`Observer::stopped`] is not called.
 ///
 /// # Errors
 /// As [`run`].
@@ -140,7 +140,7 @@ struct Recording<'a> {
     writer: RunWriter,
     recorders: Vec<Recorder>,
     nodes: Vec<Text>,
-    /// Per link, forward and reverse.
+    /// Names of each link's two directions, forward and reverse.
     links: Vec<[DirectionNames; 2]>,
     segments: bool,
     /// Whether the tables of events and samples are wanted.
@@ -294,7 +294,7 @@ impl<'a> Recording<'a> {
 }
 
 fn radio_note(radio: &RadioOutcome) -> String {
-    // One sentence for the notes of the manifest.
+    // Returns a sentence for the notes of the manifest.
     let RadioOutcome { name, contacts, up, counted, refused } = radio;
     let mean_s = up.as_secs_f64() / (*contacts).max(1) as f64;
     let (sent, arrived) = (counted.sent, counted.delivered);

@@ -1,8 +1,9 @@
-//! Shared routes: a route computed by one node is adopted for some seconds by later nodes on the way. A search covers
-//! all satellites; along a way of dozens of hops each node would search again, only to find the rest of the same way.
+//! Shared routes: a route computed by one node is adopted for some seconds by later nodes on its path. A search covers
+//! all satellites; without sharing, each node on a path of dozens of hops would search again, only to find the rest of
+//! the same path.
 //!
 //! Real nodes do not share this knowledge, so a scenario must request it (`shared_routes`). Bookings of contacts are
-//! not shared: where contacts are full, searching nodes choose other ways, and following nodes wait.
+//! not shared: where contacts are full, nodes that search choose other paths, and nodes that adopt a route wait.
 
 use crate::own::OwnPolicies;
 use farlink_base::{Duration, EndpointId, Facts, Instant, NodeId, PeerId, Rng};
@@ -67,7 +68,7 @@ impl Follower {
     }
 
     fn follow(&self, node: &Node<'_>, held: &Held) -> Option<NextHop> {
-        // Only a next hop in contact can be followed, and never back to the previous node.
+        // A shared route is followed only to a next hop in contact, and never back to the previous node.
         let hop = self.found.hop(node.me, held.destination(), node.now)?;
         let peer = node.peers.of(hop).filter(|peer| peer.id != held.from)?;
         Some(NextHop { link: *peer.up.first()?, not_before: node.now, until: Instant::MAX })

@@ -72,7 +72,7 @@ pub(crate) struct Streams {
     refused: Vec<(usize, usize)>,
 }
 
-/// Sorts the outputs of an end into segments and news.
+/// Sorts the outputs of an end: segments become departures, all others are news for the end's node.
 struct StreamOutputs<'a> {
     departures: &'a mut Vec<Departure>,
     news: &'a mut Vec<(usize, usize, EndOutput)>,
@@ -297,7 +297,7 @@ impl Streams {
             }
             todo.push_back((node, Input::Socket(layer, input)));
         }
-        // Returned to keep its allocation.
+        // The list is put back, so that its allocation is reused.
         self.news = news;
         answers
     }

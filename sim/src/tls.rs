@@ -12,8 +12,8 @@ const TRAILER: u64 = 17;
 /// Overhead of a record, bytes.
 pub const RECORD_BYTES: u64 = HEADER + TRAILER;
 
-/// Handshake bytes if both sides have a certificate of `farlink node certs`: the client's hello, the server's answer,
-/// and the client's proof.
+/// Handshake bytes if both sides have a certificate of `farlink node certs`: the ClientHello, the server's flight from
+/// ServerHello to Finished, and the client's flight from Certificate to Finished.
 pub const HANDSHAKE_BYTES: [u64; 3] = [198, 882, 669];
 /// Content of a close_notify alert, bytes (RFC 8446 6.1).
 const GOODBYE_BYTES: u64 = 2;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn secured(piece: u64) -> ([Tls; 2], u64) {
-        // Pieces of this length, as TCP may cut a handshake anywhere.
+        // The handshake arrives in pieces of this length, because TCP may cut it anywhere.
         let (client, hello) = Tls::begin(false);
         let (server, nothing) = Tls::begin(true);
         assert!(nothing.is_none(), "a server is asked");

@@ -21,8 +21,8 @@ pub(crate) fn weight(layer: &Layer, secured: bool) -> Framing {
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
-            // Cheap, and only while links and radios are set up: the layer's parameters tell the overhead of
-            // authentication.
+            // The overhead of authentication follows from the layer's parameters. Building the layer for them is cheap,
+            // and happens only while links and radios are set up.
             let known = LayerKind::new(layer.kind, Identity::default(), &[]);
             let span = known.map(|kind| kind.link(Neighbour::default(), &layer.settings));
             let shown = if let Some(LinkParams::Ltp(span)) = span { span.authentication.bytes() } else { 0 };

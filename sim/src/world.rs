@@ -219,7 +219,8 @@ impl<O: Observer> World<O> {
     }
 
     fn settle(&mut self) {
-        // A turn is granted only when no input is left: all bundles of this moment compete for it.
+        // A turn is granted only when no input is left, so that all bundles that nodes have at this time compete for
+        // it.
         self.drain();
         while self.take_turn() {
             self.drain();
@@ -452,7 +453,7 @@ impl<O: Observer> World<O> {
     }
 
     fn settle_streams(&mut self, connection: usize) {
-        // News go to the nodes, segments to the link.
+        // Segments go to the link, all other outputs of the streams to the nodes.
         let cables = &self.cables;
         self.streams.take_news(self.now, |cable, end| cables[cable].ends[end].address, &mut self.todo);
         let mut departures = std::mem::take(&mut self.streams.departures);

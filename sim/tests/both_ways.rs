@@ -6,7 +6,7 @@ use farlink_sim::{Silent, World};
 
 #[test]
 fn queued_acknowledgments_are_no_losses() {
-    // A round trip of 400 ms and queues behind it: a naive timeout would retransmit.
+    // Queues add to the round trip of 400 ms, so a naive timeout would retransmit.
     let text = r#"
         name = "both"
         duration = "40 s"

@@ -45,7 +45,7 @@ fn scenario(router: &str, control: &str, capacity: &str, seed: u64) -> Scenario 
 }
 
 fn created(scenario: &Scenario) -> BTreeSet<(u64, String, u64)> {
-    // Only data fixed by the offered traffic; everything later depends on the policies.
+    // Only the columns that the offered traffic fixes; all others depend on the policies.
     let folder = tempfile::tempdir().unwrap();
     let options = Options { folder: folder.path().to_path_buf(), ..Options::default() };
     let (run, _) = farlink_sim::run(scenario, &options, &mut |_| {}).unwrap_or_else(|error| panic!("{error:#}"));

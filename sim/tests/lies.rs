@@ -152,7 +152,8 @@ fn false_claims_starve_or_attract() {
              [[traffic]]\nfrom = \"a\"\nto = \"d\"\nstart = \"5 s\"\nbundles = {{ count = 10, size = \"1 kB\" }}\n"
         )
     };
-    // `b` is node 1; each entry is a node with a bundle that it holds, and nothing is deleted here.
+    // Returns the number of bundles that reached `b`, which is node 1. `Copies::of` has an entry for each node and
+    // bundle, and nothing is deleted here.
     let got = |router: &str, says: &str| {
         let scenario = Scenario::parse(&text(router, says)).unwrap_or_else(|errors| panic!("{errors:#?}"));
         let (_, copies) = World::new(&scenario, Copies::default()).unwrap_or_else(|error| panic!("{error}")).run();

@@ -4,7 +4,7 @@ use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
 
 fn run(fidelity: &str, loss: &str, ltp: &str) -> (u64, f64) {
-    // Delivered bundles of 40, and bytes on the link from `a` to `b` per byte of payload.
+    // Returns the number of delivered bundles, of 40, and the bytes on the link from `a` to `b` per byte of payload.
     let text = format!(
         r#"
         name = "ltp"

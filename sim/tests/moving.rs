@@ -96,7 +96,7 @@ fn ferry_carries_bundles_between_contacts() {
     assert!(seen.delivered.iter().all(|at| at.as_secs_f64() < 112.5), "1 Mbit each at 8 Mbit/s: {:?}", seen.delivered);
     let radio = &outcome.radios[0];
     assert_eq!((radio.name.as_str(), radio.contacts), ("wifi", 3));
-    // With `a` until 30 s, with `c` from 110 s to 150 s, with `a` from 230 s to the end.
+    // `b` is in contact with `a` until 30 s, with `c` from 110 s to 150 s, and with `a` again from 230 s to the end.
     assert_eq!(radio.up, Duration::from_secs(30 + 40 + 170));
     assert!(radio.counted.sent >= 20, "each over two contacts: {radio:?}");
     assert_eq!((seen.ups, seen.downs), (6, 4), "two ends each; the last is still there");

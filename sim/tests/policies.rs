@@ -63,7 +63,7 @@ fn weighing_copies_beats_flooding() {
     let (rapid, gbsd, hbsd) = (by("rapid", "drop-oldest"), by("epidemic", "gbsd"), by("epidemic", "hbsd"));
     let all = format!("flooding {flood}, RAPID {rapid}, GBSD {gbsd}, HBSD {hbsd}");
     assert!(rapid > flood && gbsd > rapid, "{all}");
-    // Within one hour HBSD's history starts empty.
+    // HBSD begins with an empty history, so in a run of one hour it stays behind GBSD.
     assert!(hbsd < gbsd && hbsd > flood - flood / 20, "{all}");
 }
 

@@ -53,7 +53,7 @@ fn run(scenario: &Scenario) -> (Outcome, Vec<(usize, f64)>) {
 }
 
 fn four_bundles(keys: &str) -> Vec<(usize, f64)> {
-    // Sender, receiver and a third node all have something next: only so do the orders of turns differ.
+    // The orders of turns differ only if the sender, the receiver and a third node all have something to send next.
     let more = traffic("a", "b", 2) + &traffic("a", "c", 1) + &traffic("b", "c", 1);
     let mut scenario = scenario(ALL, keys, &more);
     scenario.nodes.iter_mut().for_each(|node| node.router.name = "static".into());
@@ -73,7 +73,7 @@ fn turns_follow_chosen_order() {
     assert_eq!(four_bundles(at_once), order("sender"), "that is the default");
     // `b` received and sends to `c`; `c` has nothing to send and next receives from `a`, whose other bundle is last.
     assert_eq!(order("receiver"), [(B, 1.0), (C, 2.0), (C, 3.0), (B, 4.0)]);
-    // Ends that had no turn precede the end that had one.
+    // With `fair`, ends that had no turn yet precede the end that had one.
     assert_eq!(order("fair"), [(B, 1.0), (C, 2.0), (C, 3.0), (B, 4.0)]);
     let random = order("random");
     assert_eq!(random.iter().map(|(_, at)| *at).collect::<Vec<_>>(), [1.0, 2.0, 3.0, 4.0]);

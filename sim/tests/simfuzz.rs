@@ -58,7 +58,7 @@ fn faulty_crowds_lose_nothing() {
     let (hops, faults) = all("", (0..CROWDS).map(|n| 16 * n + 15), Draft::of);
     assert!(hops > 50_000 && faults > 150, "{hops} hops, {faults} faults");
 }
-/// Few, because an unoptimized build is slow; the command runs more.
+/// Number of crowds in the test: few, because an unoptimized build is slow. `cargo xtask simfuzz` runs more.
 const CROWDS: u64 = 3;
 
 #[test]
@@ -80,7 +80,7 @@ fn run_replays_from_seed() {
 #[test]
 fn nondeterministic_network_is_found_and_shrunk() {
     let times = AtomicU64::new(0);
-    // Nondeterministic as long as the network has a fault.
+    // A run of this network differs from the one before as long as the network has a fault.
     let restless = |draft: &Draft| {
         simfuzz::as_often(true, || {
             let next = if draft.faults.is_empty() { 0 } else { times.fetch_add(1, Ordering::Relaxed) };

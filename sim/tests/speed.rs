@@ -60,7 +60,7 @@ fn bundle_cost_is_independent_of_count() {
 
 #[test]
 fn waiting_sender_costs_nothing() {
-    // Two bundles fill a node, and twelve more wait at each.
+    // Two bundles fill the first node's store; twelve more wait in its application.
     let (few, many) = (run(&scenarios::full(100)).0, run(&scenarios::full(1000)).0);
     assert_eq!((few.traffic[0].created, many.traffic[0].created), (2, 2));
     assert_eq!(few.traffic[0].refused, many.traffic[0].refused);

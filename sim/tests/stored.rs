@@ -85,7 +85,7 @@ fn stored_bytes_match_held_bundles() {
 
 #[test]
 fn bundle_longer_than_memory_is_delivered() {
-    // The bundle exceeds all memory for reading from disk; the application must receive it undamaged.
+    // The bundle is longer than all memory for reading from disk; the application must still receive it undamaged.
     let text = r#"
         name = "long"
         duration = "10 min"

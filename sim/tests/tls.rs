@@ -50,7 +50,7 @@ fn tls_costs_round_trips_and_records() {
     assert_eq!([&plain, &secured].map(|outcome| outcome.traffic[0].delivered), [BUNDLES; 2]);
     let more = later.0.unwrap().0 - first.0.unwrap().0;
     // One round trip for TLS 1.3, and one because a server that sends its contact header in the clear initializes its
-    // session only with the client's proof (RFC 9174 4.1, 4.4).
+    // session only after the client's last flight (RFC 9174 4.1, 4.4).
     assert!((400_000_000..415_000_000).contains(&more), "{more} ns later");
     // Per bundle three records of data, one of its header and one of the acknowledgment; and TCP headers of some more
     // segments.

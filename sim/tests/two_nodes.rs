@@ -107,7 +107,7 @@ fn file_survives_loss_and_gaps() {
 
 #[test]
 fn default_settings_fill_the_link() {
-    // Other implementations need tuning: one's defaults were 68 times slower than its best settings.
+    // Other implementations need tuning: the defaults of one were 68 times slower than its best settings.
     for layer in LAYERS {
         for (size, count) in [(1_000, 800), (20_000, 150)] {
             let traffic = format!("bundles = {{ count = {count}, size = \"{size} B\" }}");

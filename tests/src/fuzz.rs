@@ -94,7 +94,8 @@ fn processor_time() -> Duration {
     Duration::from_millis(10 * ticks)
 }
 
-/// A BPv7 bundle: a decoded bundle encodes to the same bytes, however they were chunked.
+/// A BPv7 bundle: decoding does not depend on how the bytes are chunked, and a decoded bundle encodes to the same
+/// bytes.
 pub fn bundle(data: &[u8]) {
     let accel = Accel::default();
     let whole = Payload::from(data.to_vec());
@@ -120,7 +121,7 @@ pub fn bundle(data: &[u8]) {
     }
 }
 
-/// A beacon: encoding and parsing agree; and an announcer takes it from a few addresses.
+/// A beacon: encoding and parsing agree, and an announcer that receives it from three addresses keeps its bounds.
 pub fn beacon(data: &[u8]) {
     if let Ok(read) = announce::Beacon::parse(data) {
         assert!(read.node.is_node_id() && read.services.len() <= data.len());
@@ -151,7 +152,8 @@ pub fn beacon(data: &[u8]) {
         announcer.handle(Instant(u64::from(second) * 1_000_000_000), announce::Input::Wake, &Nowhere, &mut out);
     }
     let found = out.iter().filter(|output| matches!(output, announce::Output::Discovered { .. })).count();
-    // Beacons come from three addresses, and the announcer keeps two neighbours at most.
+    // Three addresses announce themselves, so three entries are the most. Two attempts to connect run at a time
+    // (`neighbours_max`), each for 10 s: fewer than six begin in 20 s.
     assert!(found <= 6 && announcer.announced().count() <= 3);
 }
 /// Surroundings in which no node is known and no link comes up.
@@ -195,7 +197,7 @@ pub fn eid_cbor(data: &[u8]) {
         let mut wire = Vec::new();
         eid.encode(&mut wire);
         assert_eq!(wire.len() as u64, eid.encoded_len());
-        // An allocator and a node number in two short integers join to a long one.
+        // An allocator and a node number, read as two integers of one byte, may be written as one of nine bytes.
         assert!(wire.len() <= data.len() + 7);
         assert_eq!(EndpointId::decode(&wire, profile), Ok(eid));
     }
@@ -213,7 +215,8 @@ pub fn administrative_record(data: &[u8]) {
     assert_eq!(AdministrativeRecord::decode(&wire), Ok(record));
 }
 fn custody_signal(kind: u64, content: &[u8]) {
-    // The content read as a compressed custody signal: encoding and decoding agree, and no run is empty.
+    // Reads the content as a compressed custody signal, whatever its type: encoding and decoding agree, and no run is
+    // empty.
     use farlink_bundle::v7::custody::{put_signal, read_signal};
     let Ok(said) = read_signal(content) else { return };
     let runs = || said.iter().flat_map(|said| &said.sequences).flat_map(|sequence| &sequence.runs);
@@ -224,8 +227,8 @@ fn custody_signal(kind: u64, content: &[u8]) {
 }
 
 fn tunnel(kind: u64, content: &[u8], data: &[u8]) {
-    // The content read as a signal about tunnelled bundles, and the record as a carrier of one: encoding and decoding
-    // agree, no run is empty, and the search for nested bundles ends at its bound.
+    // Reads the content as a signal about tunnelled bundles, and the record as a carrier of one, whatever its type:
+    // encoding and decoding agree, no run is empty, and the search for nested bundles ends at its bound.
     use farlink_bundle::v7::tunnel::depth;
     use farlink_bundle::v7::{Carried, TunnelSignal};
     let payload = Payload::from(data.to_vec());
@@ -354,7 +357,8 @@ pub fn ltp_engine(data: &[u8]) {
             }
         }
     }
-    // Amplification is bounded: own bundles and their repetitions, and a few segments for each byte.
+    // Amplification is bounded: the engine's own bundles with their retransmissions, and a few segments for each byte
+    // received.
     assert!(said <= 1_000_000 + 64 * data.len() as u64, "{said} bytes said for {} heard", data.len());
 }
 
@@ -446,8 +450,8 @@ pub fn tcpcl_v3_session(data: &[u8]) {
 }
 
 fn tcpcl(versions: tcpcl_v4::Versions, data: &[u8], stream: StreamId, hello: &[u8]) {
-    // The first byte chooses the size of chunks (6 bits) and the verdicts on offered bundles (2 bits). The entity has
-    // bundles to send itself.
+    // The first byte chooses the size of chunks (6 bits) and the verdicts on offered bundles (2 bits). The tested
+    // entity also sends bundles.
     let config = tcpcl_v4::Config { node_id: "ipn:2.0".into(), versions, ..tcpcl_v4::Config::default() };
     let span = tcpcl_v4::LinkParams { node_id: "ipn:1.0".into(), segment_bytes: 40, ..Default::default() };
     let mut layer = tcpcl_v4::TcpclV4::new(config, vec![span]);
@@ -517,8 +521,8 @@ pub fn mtcp(data: &[u8]) {
 }
 
 fn one_way(framing: oneway::Framing, data: &[u8]) {
-    // The first byte chooses the size of chunks, the verdicts and the stream. Refusals for lack of room end with the
-    // third offer at the latest.
+    // The first byte chooses the size of chunks, the verdicts and the stream. Every third offer is accepted, so a
+    // bundle refused for lack of room is not offered forever.
     let Some((choice, data)) = data.split_first() else { return };
     let config = oneway::Config { framing, kept: 10_000, transfer_mru: 100_000, ..oneway::Config::default() };
     let mut layer = oneway::OneWay::new(config, vec![oneway::LinkParams::default()]);
@@ -571,7 +575,7 @@ fn one_way(framing: oneway::Framing, data: &[u8]) {
         now += Duration::from_secs(1);
         layer.handle(now, Input::Wake, &mut out);
     }
-    // Output is the one bundle and keepalives; each refused byte is offered again a few times at most.
+    // The output is one bundle and keepalives. A refused byte is offered again a few times only.
     assert!(written <= 310 + 4 * data.len() as u64, "{written} bytes written for {} heard", data.len());
     assert!(offered <= 40 * (data.len() as u64 + 1), "{offered} bytes offered of {}", data.len());
 }

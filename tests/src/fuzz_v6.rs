@@ -24,7 +24,8 @@ pub fn bundle_v6(data: &[u8]) {
             encoded
         };
         let encoded = write(&hop, None);
-        // An age is added, and a previous hop that was a reference may be written out.
+        // A bundle grows by its age, and by a previous hop that was a reference into the dictionary and is now written
+        // out.
         assert!(encoded.len() <= data.len() as u64 + 2100);
         let (next, came) = v6::read(&encoded.clone().into_payload(), profile).expect("what was written is read");
         assert_eq!((next.id, &came), (meta.id, &HopState { age_ms: came.age_ms, ..hop.clone() }));

@@ -97,7 +97,8 @@ pub fn all() -> Vec<Seed> {
     let blocks = [false, true].map(|marked| seeds_ltp::block_of(&bundles, marked).iter().flat_map(framed).collect());
     add("reading_ltp", segments.iter().map(framed).chain(blocks).collect());
     add("ltp", segments.iter().map(framed).chain([segments.iter().flat_map(framed).collect()]).collect());
-    // Each packet alone from the neighbour, then all in a row, once from the neighbour and once from a stranger.
+    // Each packet alone from the neighbour (host 0), then all in a row, once from the neighbour and once from an
+    // unknown host.
     let packets = vectors("udpclv2_draft04.json");
     let from = |host: u8| move |packet: &Vec<u8>| [&[host, packet.len().min(255) as u8][..], packet].concat();
     let conversations = [0, 9].map(|host| packets.iter().flat_map(from(host)).collect());
@@ -120,14 +121,15 @@ pub fn all() -> Vec<Seed> {
     let all = vectors("tcpclv3.json").into_iter().skip(1).collect::<Vec<_>>();
     let after = |choice: u8, agreed: u8| [&[choice, agreed][..], &all.concat()].concat();
     let each = all.iter().map(|bytes| [&[0x3f][..], bytes].concat());
-    // Each begins with a keepalive, whose byte also chooses the features that both sides agreed on.
+    // The first message is a keepalive. Its byte is also the one by which `tcpcl_v3_session` chooses the features that
+    // both sides agreed on.
     let agreed = [after(0x3f, 0x42), after(0x00, 0x41), after(0x5f, 0x40), after(0xbf, 0x42)];
     add("tcpcl_v3_session", each.chain(agreed).collect());
     // Each message or session alone, then all in a row.
     let sessions = ["tcpclv4.json", "tcpclv3.json"].map(vectors).concat();
     add("reading_tcpcl", sessions.iter().cloned().chain([sessions.concat()]).collect());
-    // Chunks of full length and of single bytes, bundles accepted and refused, on the peer's stream and on the layer's
-    // own.
+    // The first byte of an input, see `one_way` in `fuzz.rs`: long chunks or single bytes, bundles accepted or refused,
+    // on the peer's stream or the layer's own.
     let choices = |bytes: Vec<u8>| [0x1f, 0x00, 0x5f, 0xc3, 0x3f].map(|choice| [&[choice][..], &bytes].concat());
     for target in ["stcp", "mtcp"] {
         let frames = frames_of(target);

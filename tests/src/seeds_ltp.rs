@@ -3,7 +3,8 @@
 use farlink_base::Bytes;
 use farlink_cla::ltp::segment::{Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, kind};
 
-/// Segments: one with authentication (NULL), one with a cookie besides, one with fifteen cookies.
+/// Segments: one with authentication (NULL), one with authentication, a cookie and an unknown extension, one with
+/// fifteen cookies.
 pub const SEGMENTS: &[&str] = &[
     "030207110001ff01003705009f89070002820282020182028201018202820100821b000000ba081c7600001a0036ee804442\
      d61fb38601010002426869441ff585a4ff000aad31cd4e1d7795148230",

@@ -1,4 +1,4 @@
-//! Memory of a durable node after a busy time: it must return to its size before.
+//! Memory of a durable node after much traffic: it must shrink to its size before the traffic.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskOp};
 use farlink_base::{Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, Payload, Priority};
@@ -51,7 +51,7 @@ impl BusyNode {
         }
     }
     fn turn(&mut self) {
-        // Timers only: operations of the disk stay in their queue until `work`.
+        // Only timers run here: disk operations stay in their queue until `work`.
         while self.stack.next_timeout().is_some_and(|at| at <= self.now) {
             self.tell(Input::Wake);
         }
@@ -111,7 +111,7 @@ fn busy_node_returns_its_memory() {
     node.work();
     let after = MEMORY.current_usage();
     println!("{before} B, {busy} B, {after} B");
-    // The file being written lists the dead bundles in it, at 16 B each.
+    // The store keeps a list of the deleted bundles in the file being written, 16 B for each.
     let known = 16 * node.requests as usize;
     assert!(busy > before + 5_000_000 && after < before + known, "{before} B, {busy} B, {after} B");
 }

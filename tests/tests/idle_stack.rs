@@ -68,7 +68,7 @@ fn over_tcpcl(own: u64) -> Stack {
     node(own, LayerKind::Tcpcl(tcpcl), span)
 }
 
-/// A started node whose links are down: otherwise it would send greetings.
+/// Starts a node with its links down, so that it sends nothing to neighbours.
 fn begun(mut stack: Stack) -> Stack {
     let mut out: Vec<Output> = Vec::new();
     for link in [0, 1] {
@@ -116,7 +116,7 @@ impl Triangle {
         self.todo.push_back((node, input));
     }
     fn run(&mut self, duration: Duration) {
-        // Inputs of one moment come first; then time jumps to the next timer of any node.
+        // All inputs of one moment are processed before time jumps to the next timer of any node.
         let end = self.now + duration;
         loop {
             while let Some((node, input)) = self.todo.pop_front() {
@@ -208,7 +208,7 @@ fn used(make: Make) -> usize {
     for link in [0, 1] {
         all.tell(1, Input::LinkDown { link: LinkId(link) });
     }
-    // Longer than any timer that keeps state: what remains then is kept for good.
+    // Longer than any timer that keeps state: a node keeps the remaining memory for good.
     all.run(Duration::from_secs(10_000));
     assert_eq!(all.nodes[0].status(all.now).bundles, 0);
     // Everything but the relay is freed before the measurement.
@@ -221,7 +221,7 @@ fn used(make: Make) -> usize {
 
 #[test]
 fn idle_stack_takes_at_most_4_kib() {
-    // The only test of its program: the allocator would count the memory of others beside it.
+    // This program has no other test, since the allocator would count the memory of tests that run at the same time.
     println!(
         "a stack of two links, {} B of it in place, and when it has carried {BUNDLES} bundles:",
         size_of::<Stack>()

@@ -216,7 +216,8 @@ impl SlowReader {
         }
     }
     fn bundles(&mut self, over: LateCarrier) -> Vec<LateArrival> {
-        // Half of the bundles live for a day and must come; for the others half a second of silence is the end.
+        // The bundles with a lifetime of a day, half of all, must come. After them, half a second of silence is the
+        // end.
         let mut all = Vec::new();
         let mut must = 0;
         while let Some(arrival) = {
@@ -300,8 +301,8 @@ fn check(what: &str, clock: bool, reader: &SlowReader, arrivals: &[LateArrival],
         let is_short = number % 2 == 1;
         *(if is_short { &mut shorts } else { &mut longs }) += 1;
         assert_eq!(age.is_none(), clock, "{what}: {number}");
-        // A bundle is stamped at most `HELD` bytes ahead of the reader: its stamp is later than the read of the byte so
-        // far before it.
+        // Between a bundle's stamp and the reader are at most `HELD` bytes. So the bundle was stamped after the reader
+        // had read the byte that precedes it by `HELD`.
         let waited = arrival.offset.checked_sub(HELD).map(|byte| reader.time_of(byte).saturating_duration_since(after));
         if let Some(waited) = waited {
             assert!(
@@ -357,6 +358,6 @@ fn bundles_age_behind_unread_sockets() {
             }
         });
     };
-    // All four at once: each waits for seconds and works for moments.
+    // All four cases run at once: each waits for seconds and computes for moments.
     thread::scope(|scope| tries.iter().for_each(|(version, clock)| drop(scope.spawn(|| run(*version, *clock)))));
 }

@@ -76,7 +76,8 @@ fn thousand_nodes_take_at_most_30_mb() {
     for sequence in 0..NODES * WAITING / HOLDERS {
         let bundle = bundle(sequence);
         for holder in 0..HOLDERS {
-            // Ten holders a bundle, shifted for each: copies share one allocation, and every node holds a hundred.
+            // Ten nodes hold each bundle, other nodes for the next: the copies share one allocation, and every node
+            // holds a hundred bundles.
             let at = (sequence * 7 + holder * (NODES / HOLDERS)) % NODES;
             let (bundle, hop) = (bundle.clone(), Box::new(HopState::default()));
             let input =

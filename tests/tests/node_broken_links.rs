@@ -38,7 +38,7 @@ impl BrokenLink {
                 }
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 carry(&near, &far, &carried);
-                // Both ends see the break like a router's death: as a reset or an end, whichever comes first.
+                // Both nodes see the break as a reset or as an end of the stream, as when a router on the path fails.
                 let _ = (near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both));
                 breaks.fetch_add(1, Relaxed);
             }
@@ -46,7 +46,8 @@ impl BrokenLink {
         link
     }
 }
-/// Carries bytes both ways until the contact's time and bytes are over, or one end is gone.
+/// Carries bytes both ways for [`HOLDS`], and longer until the bytes of that time have passed. Ends early if a node
+/// closes its stream, and when no bytes come after ten times [`HOLDS`].
 fn carry(near: &TcpStream, far: &TcpStream, carried: &AtomicU64) {
     let (mut from, mut to) = (far.try_clone().expect("a stream"), near.try_clone().expect("a stream"));
     let back = std::thread::spawn(move || std::io::copy(&mut from, &mut to));

@@ -170,7 +170,7 @@ fn half_open_connections_spare_the_operator() {
     let held = std::fs::read_dir(format!("/proc/{}/fd", node.id())).unwrap().count();
     // Connections to the control interface are bounded; the rest are the node's own files and sockets.
     assert!(held < 250, "{held} descriptors");
-    // A body longer than the bound is refused before it comes.
+    // A body longer than the bound is refused before it arrives.
     let mut long = UnixStream::connect(pair.control(1)).unwrap();
     let _ = write!(long, "PUT /contacts HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n");
     let mut answer = [0; 12];

@@ -91,7 +91,7 @@ fn kill_repeats_at_most_a_window() {
             let fresh = seen.insert(number(&delivered.payload));
             assert!(fresh || delivered.redelivered(), "round {round}: a repeat that is not marked");
             again += usize::from(!fresh);
-            // Answers come in tens, and the kill falls between two of them.
+            // The application answers ten deliveries at a time, and the node is killed between two answers.
             if at % 10 == 9 {
                 client.taken_all(10).unwrap();
             }

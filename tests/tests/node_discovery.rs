@@ -149,7 +149,8 @@ fn configured_links_precede_discovered_ones() {
             .any(|one| one["beacons"].as_u64() > Some(3))
     });
     assert_eq!(a.links(), ["peer"]);
-    // The other side has a discovered link or the session that came; a configured link replaces both.
+    // Node 2 has a link to the discovered neighbour, or the session that node 1 opened; its configured link replaces
+    // either.
     let control = dir.path().join("2.control.sock").display().to_string();
     let back = format!("[link.back]\nlayer = \"tcp\"\npeer = \"ipn:1.0\"\naddress = \"127.0.0.1:{}\"\n", a.layer);
     assert_eq!(http::request("POST", &control, "/links", &back).unwrap().0, 200);
@@ -185,7 +186,7 @@ fn discovered_neighbours_prove_their_names() {
     let second = secured(&b, &between(there, here), "ipn-2");
     until("they have met", || pings(&first, 2) && pings(&second, 1));
     assert!([&first, &second].iter().all(|node| !node.log().contains("proves another node")));
-    // A proven neighbour is still a discovered one: its link ends with it.
+    // A discovered neighbour that has proven its name is still no configured one: its link is removed when it ends.
     assert_eq!(a.found().len() + b.found().len(), 1, "one of the two connected");
     assert_eq!(second.terminate(), Some(0));
     until("it left", || a.links().is_empty());

@@ -137,7 +137,8 @@ fn epidemic_copies_arrive_once() {
     row.taps[0].cut();
     send(&a, NOWHERE, 1);
     came(6);
-    // The restarted node forgot its copies; the neighbour's summary spares it sending them again.
+    // The restarted node no longer knows which bundles it copied; the neighbour's summary keeps it from sending them
+    // again.
     a.kill();
     let a = row.start(1, EPIDEMIC);
     until("what was kept is found", || kept(&row.apis[0]) == 6);

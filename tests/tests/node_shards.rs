@@ -228,7 +228,7 @@ fn changed_shard_count_loses_nothing() {
     until("all are durable", || chain.ask("GET", "/metrics", "").1.contains("\nfarlink_bundles_accepted_total 40\n"));
     relay.kill();
     assert!(chain.path("store-2/shard-1").is_dir());
-    // The only shard takes over the bundles of the other, whose folder then goes.
+    // The one remaining shard takes over the bundles of the other, whose folder is then removed.
     let relay = chain.relay("shards = 1");
     until("all are found", || chain.get("/status")["bundles"] == 40);
     for (pattern, hop) in [("ipn:5.*", "ipn:3.0"), ("ipn:6.*", "ipn:1.0")] {
@@ -244,7 +244,7 @@ fn changed_shard_count_loses_nothing() {
     chain.until_up();
     assert_eq!(chain.get("/status")["shards"], 1);
     relay.kill();
-    // More shards than ever before start with empty folders.
+    // Shards that never existed before start with empty folders.
     let relay = chain.relay("shards = 3");
     chain.until_up();
     send(&mut near.client("99", 0), "ipn:3.65", b"on");

@@ -137,8 +137,8 @@ fn second_sigterm_ends_at_once() {
 
 #[test]
 fn sighup_never_ends_a_node() {
-    // The program loader has no handlers yet. `main` installs them in its first step, and it runs by now: the pipe is
-    // open.
+    // SIGHUP would still end the program while it is being loaded. That is over: `main` installs the handlers first,
+    // and the open pipe shows that it has gone on to read the configuration.
     for after_ms in [0, 1, 2, 5, 10, 20, 50] {
         let mut starting = Starting::begin();
         let first = configuration("info");

@@ -64,7 +64,8 @@ fn mode(file: &Path) -> u32 {
 fn tls_is_required_or_optional() {
     let nodes = TlsNodes::new();
     assert_eq!(mode(&nodes.dir.path().join("certs/ipn-1.key")), 0o600);
-    // TLS is used where both ends can, and left out only where one forbids it and the other allows that.
+    // TLS is used where both nodes support it. A session without TLS needs one node that forbids TLS and one that does
+    // not require it.
     for (first, second) in [("require", "require"), ("allow", "require"), ("allow", "forbid")] {
         let lines = |policy, name| if policy == "forbid" { String::new() } else { tls(policy, "certs", name) };
         let one = nodes.start(1, &lines(first, "ipn-1"));

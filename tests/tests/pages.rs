@@ -99,7 +99,7 @@ fn interop_node_files_are_valid() {
     };
     let ion = ours("ION, over LTP");
     checked(&ion, "ION");
-    // The page reads "Ours is that for ION with" another link and its route.
+    // The page describes our file for HDTN as the file for ION with another link and its route.
     let (common, _) = ion.split_once("[link.ion]").expect("its link");
     checked(&format!("{common}{}", ours("HDTN, over LTP")), "HDTN");
     let (common, _) = ion.split_once("[layer.ltp]").expect("its layer");

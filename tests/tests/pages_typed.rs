@@ -211,7 +211,7 @@ fn readme_can_be_typed() {
     let text = page("README.md");
     let (_, text) = text.split_once("## Use\n\n```\n").expect("a section");
     let (lines, _) = text.split_once("```").expect("its end");
-    // `farlink emulate` runs only where the testbed is possible, which has its own tests.
+    // `farlink emulate` needs the testbed, which not every machine allows and which has tests of its own.
     let lines: Vec<_> = lines.lines().filter(|line| !line.starts_with("farlink emulate")).collect();
     let said = type_lines(&lines.join("\n"), &[], 1);
     for part in

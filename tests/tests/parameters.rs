@@ -203,7 +203,7 @@ fn obeyed(config: Config, row: &NodeParam) -> Option<u64> {
     // The agent keeps its own copy of some settings; reading that copy shows that the value arrived.
     let told = config.node;
     let stack = Stack::new(config).unwrap_or_else(|why| panic!("{}: {why}", row.path));
-    // The others went into codecs, stores and clocks, which do not return them.
+    // Codecs, stores and clocks got the other settings and do not return them: these are read from the configuration.
     let (agent, limits) = stack.plain_settings();
     (row.get)(&NodeSettings { agent: *agent, limits: *limits, ..told })
 }

@@ -137,7 +137,8 @@ fn parity_scenarios_cover_their_purpose() {
 
 #[test]
 fn nothing_happens_right_before_the_end() {
-    // The real world is late by milliseconds: what it decides after the end would look like a difference.
+    // Real nodes are late by milliseconds: a decision that is due just before the end would be missing from the real
+    // run.
     for (name, scenario) in scenarios() {
         let nodes = read(&scenario, &simulation(&scenario));
         let steps = nodes.iter().flat_map(|node| node.decisions.values().flatten());

@@ -53,7 +53,7 @@ enum Step {
     Run(String),
 }
 
-/// Anchor line of an insertion, and its side.
+/// Place of an insertion: before or after the first line with this text.
 #[derive(Debug)]
 enum Place {
     Before(String),
@@ -61,8 +61,8 @@ enum Place {
 }
 
 fn steps(text: &str) -> Vec<Step> {
-    // The paragraph before a code block decides about it: "New file `...`", or "In `...`" with "before `...`" or "after
-    // `...`". Blocks of `sh` are commands.
+    // The paragraph before a code block names the file and place for it: "New file `...`", or "In `...`" with "before
+    // `...`" or "after `...`". Blocks of `sh` are commands.
     let (mut steps, mut paragraph, mut blank) = (Vec::new(), String::new(), false);
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

@@ -78,7 +78,8 @@ fn as_ours(file: &Path, seed: Option<u64>) -> Result<(), String> {
     // A scenario may draw thousands of flows among groups; the line of output has one figure for all.
     let created: u64 = outcome.traffic.iter().map(|traffic| traffic.created).sum();
     let delivered: u64 = outcome.traffic.iter().map(|traffic| traffic.delivered).sum();
-    // Latency of flows of one bundle each, such as all flows drawn among groups.
+    // Time from a flow's start to its last delivery. For flows of one bundle each, such as all flows drawn among
+    // groups, this is the bundle's latency.
     let latencies: Vec<f64> = outcome
         .traffic
         .iter()

@@ -111,7 +111,7 @@ impl ReferenceWork {
                 return Ok(());
             }
         };
-        // The reference runs named their messages by the letter of the run.
+        // The reference runs prefixed the names of messages with a letter: A for seed 1.
         let run = expected.seed.checked_sub(1).context("seeds begin with 1")?;
         let letter = char::from(b"ABCDEFGHIJ"[run % 10]);
         let seeds = [format!("MovementModel.rngSeed={}", expected.seed), format!("Events1.prefix={letter}")];

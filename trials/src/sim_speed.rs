@@ -22,7 +22,7 @@ pub const CHORE: Chore = Chore {
     run,
 };
 
-/// Name, text, and the wall time aimed at, if any, s.
+/// Name and text of a scenario, and the target for its wall time, if any, s.
 type SpeedRow = (&'static str, fn() -> String, Option<f64>);
 
 const ROWS: [SpeedRow; 5] = [

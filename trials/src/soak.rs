@@ -39,7 +39,7 @@ const EMPTY_STORE_MAX: u64 = 384 << 20;
 /// Longest wait for acknowledged bundles to arrive, and for files and descriptors to be released.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
-/// Longest measurement of the maximum.
+/// Longest time in which the highest rates are measured.
 const MEASURED_MAX: Duration = Duration::from_secs(20);
 
 /// Number of pauses in which nodes are measured.
@@ -54,7 +54,7 @@ struct Sample {
     at: Duration,
     /// Resident memory, bytes.
     memory: u64,
-    /// Memory during a pause.
+    /// Memory during a pause of the traffic; `None` between pauses.
     at_rest: Option<Rest>,
     descriptors: usize,
     stored: u64,

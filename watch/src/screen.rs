@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal};
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-/// Interval at which the size of the terminal is checked; below a second, as `is_pressed` passes only nanoseconds.
+/// Interval at which the size of the terminal is checked; less than a second, the limit of `is_pressed`.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Command of a key.
@@ -123,7 +123,7 @@ impl Screen for TerminalScreen {
         let end = Instant::now() + wait;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // crossterm would wait for ever on a lost terminal: ask it only when input is there.
+            // crossterm would wait for ever on a lost terminal, so it is asked only once input has arrived.
             if is_pressed(left.min(LOOK))? && event::poll(Duration::ZERO)? {
                 return Ok(match event::read()? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),

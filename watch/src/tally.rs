@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Number of equal parts of the run for which the state of a link is recorded.
 pub const PARTS: usize = 600;
-/// Greatest number of pairs of nodes with a lane: the first pairs that meet have one.
+/// Most pairs of nodes that get a lane of the timeline; pairs that first meet later get none.
 const LANES: usize = 2000;
 
 /// Times at which a link, or the contact of a pair of nodes, was up.
@@ -30,7 +30,7 @@ impl TimelineLane {
             (true, None) => self.since = Some(at),
             (false, Some(since)) => {
                 let (from, to) = (part(since, end), part(at, end));
-                // Short contacts mark at least one part.
+                // Both ends are included, so that a short contact marks at least one part.
                 self.parts[from..=to].fill(true);
                 self.since = None;
             }
@@ -128,7 +128,7 @@ impl WatchTally {
         let Some((link, first)) = facts.link(node, link) else { return };
         if let (Some(ends), Some(lane)) = (self.ups.get_mut(link), self.lanes.get_mut(link)) {
             ends[usize::from(!first)] = up;
-            // Up while either end is up.
+            // A link counts as up while at least one of its ends reports it up.
             lane.set(at, ends[0] || ends[1], facts.end);
         }
     }

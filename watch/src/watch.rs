@@ -39,7 +39,7 @@ pub struct RunWatch<S> {
     stop: Arc<AtomicBool>,
     chosen: Option<usize>,
     steps: u32,
-    /// Virtual time of the next picture.
+    /// Virtual time before which no picture is due, so that events need not read the clock.
     quiet_until: Instant,
     next_frame: Duration,
     redraw: bool,
@@ -117,7 +117,7 @@ impl<S: Screen> RunWatch<S> {
                     self.draw(screen, real, shown, nodes)?;
                 }
                 self.next_frame = real + FRAME;
-                // Events before this virtual time need no look at the clock.
+                // The clock need not be read at events before this virtual time.
                 self.quiet_until = self.pace.at(self.next_frame);
             }
             if self.stop.load(Ordering::Relaxed) {
@@ -155,7 +155,7 @@ impl<S: Screen> RunWatch<S> {
             KeyCommand::Redraw => {}
         }
         self.mark = (real, shown);
-        // Keys change the pace: restart the measurement.
+        // Keys may change the pace, so the speed is measured anew.
         self.speed = None;
     }
 
@@ -173,7 +173,7 @@ impl<S: Screen> RunWatch<S> {
             false => (0..count).map(|node| self.ways.at(node, time_s)).collect(),
         };
         for place in places.iter().flatten() {
-            // The bounds of the movement models are approximate.
+            // A position outside widens the bounds: those of the movement models are approximate.
             let [low, high] = self.bounds.get_or_insert([*place; 2]);
             for axis in 0..2 {
                 (low[axis], high[axis]) = (low[axis].min(place[axis]), high[axis].max(place[axis]));
@@ -219,7 +219,7 @@ impl<S: Screen> Observer for RunWatch<S> {
         if self.lost.is_some() || soon && !self.steps.is_multiple_of(LOOK) {
             return;
         }
-        // Taken out, as drawing needs both the screen and this view.
+        // The screen is taken out of the view for the call, as drawing borrows both.
         let opened = self.screen.take().map_or_else(self.open, Ok);
         let shown = opened.and_then(|mut screen| {
             let shown = self.show(&mut screen, at, nodes);

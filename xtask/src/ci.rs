@@ -50,7 +50,7 @@ fn run(arguments: &[String]) -> Result<()> {
 }
 
 fn interop() -> Result<()> {
-    // This program, even if the tests' build replaced its file.
+    // `/proc/self/exe` is this program, even if the build of the tests has replaced its file.
     let mut command = Command::new("/proc/self/exe");
     command.args(["interop", "--smoke"]);
     if std::env::var_os("FARLINK_BIN").is_none() {
@@ -108,7 +108,7 @@ fn prove() -> Result<()> {
     let late = "\n/// Breaks the law.\n#[cfg(clippy)]\npub fn late() -> std::time::Instant {\n    std::time::Instant::now()\n}\n";
     std::fs::write(&library, format!("{clean}{late}"))?;
     let mut command = clippy_command(&copy, &["base"]);
-    // Builds of its own: the copy must not invalidate those of the tree.
+    // The copy gets builds of its own, so that it does not invalidate those of the tree.
     command.env("CARGO_TARGET_DIR", copy.with_file_name("target"));
     let output = command.output().context("cannot run clippy")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -117,7 +117,7 @@ fn prove() -> Result<()> {
     println!("a clock read under core/ fails, and is told: core is sans-I/O: take `now` as an argument");
     std::fs::write(&library, clean)?;
 
-    // No compiler finds the next two violations, only `layers` and its checks of sources.
+    // The compiler accepts the next two violations; only `layers`, with its checks of sources, finds them.
     let manifest = copy.join("core/cla/Cargo.toml");
     let text = std::fs::read_to_string(&manifest)?;
     let bent = text.replacen("[dependencies]\n", "[dependencies]\nfarlink-bundle.workspace = true\n", 1);

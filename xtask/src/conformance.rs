@@ -91,13 +91,13 @@ fn made(root: &Path) -> Result<String> {
 /// Status of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Code and tests keep the rule.
+    /// Marked code keeps the rule; its list of tests may be empty.
     Kept(marks::Kept),
     /// Not kept, for this reason.
     Excepted(String),
     /// Advice, with the node's behaviour and the reason.
     Advice(String),
-    /// Not kept yet: neither code nor reason.
+    /// Not kept yet: no code keeps the rule, and no reason excuses that.
     Later,
 }
 impl Standing {

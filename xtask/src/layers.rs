@@ -215,7 +215,7 @@ fn edges(metadata: &serde_json::Value) -> Result<Vec<Edge>> {
     }
     let mut edges = Vec::new();
     for package in packages {
-        // Crates of others have no folder in the workspace.
+        // Crates from a registry have no folder in the workspace.
         let Some(user) = package["name"].as_str().and_then(|name| folders.get(name)) else { continue };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let Some(used) = dependency["name"].as_str().and_then(|name| folders.get(name)) else { continue };

@@ -250,7 +250,8 @@ mod tests {
                 words(rest).next()
             })
             .collect();
-        // The standard's word for any block, reserved, and the name of the crate are not defined there.
+        // Two words are not defined in core/bundle: the standard's word for any block, which is reserved, and the
+        // crate's name.
         let others = ["CanonicalBlock", "farlink_bundle"];
         for word in WIRE_WORDS.iter().filter(|word| !others.contains(word)) {
             assert!(defined.contains(word), "{word} has another name now: put that into the list");

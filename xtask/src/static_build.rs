@@ -75,7 +75,7 @@ fn compile_c(build: &mut Command, target: &str, native: bool) -> Result<()> {
     Ok(())
 }
 
-/// Words that start Zig; `None`: it is not installed.
+/// Command line that starts Zig; `None` if Zig is not installed.
 fn zig() -> Option<Vec<String>> {
     let ways =
         [vec!["zig"], vec!["python3", "-m", "ziglang"]].map(|words| words.into_iter().map(String::from).collect());

@@ -28,11 +28,11 @@ pub fn forward(options: &BenchOptions, middle: &mut dyn Middle) -> anyhow::Resul
     sink.until("the sink serves", || Ok(counted(&control).is_ok()))?;
     let command = middle.prepare(options, &ports, &options.folder)?;
     let mut between = NodeProcess::start(command, &options.folder, "middle")?;
-    // A bound UDP socket cannot be seen from outside.
+    // Only TCP can be probed by connecting; datagram layers get the pause below instead.
     let serves = || Ok(options.medium == Medium::Datagrams || TcpStream::connect(("127.0.0.1", ports.middle)).is_ok());
     between.until("the node between serves", serves).with_context(|| middle.name())?;
     std::thread::sleep(Duration::from_millis(500));
-    // Sessions opened in this half second; the processor time spent on that is not the benchmark's.
+    // The node used this half second to open its sessions; their processor time is not part of the result.
     let idle = between.cpu_s();
     let mut generator = options.generator(&options.write(GENERATOR, &ports, &[(MIDDLE, true)])?)?;
     generator.wait(Duration::from_secs_f64(options.seconds) + DRAIN)?;

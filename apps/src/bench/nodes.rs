@@ -22,12 +22,12 @@ pub const MIDDLE: u32 = 3;
 pub const SERVICE: u32 = 9;
 /// Rate of UDPCL in bytes per second, which most machines receive without loss.
 const UDPCL_PACE: u64 = 125_000_000;
-/// Payload bytes of the bundles that the generator keeps in its node.
+/// Payload bytes of the bundles that may wait in the generator's node; at this amount the generator pauses.
 const IN_NODE: u64 = 32 << 20;
 
 /// Time for bundles in flight to arrive after the generator has stopped.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-/// Longest wait until a program serves or reaches another awaited state.
+/// Longest wait for a condition, e.g. that a node answers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Parameters of benchmarks with several nodes.
@@ -204,7 +204,8 @@ impl BenchOptions {
     }
     /// Starts a generator that sends to the sink at the node with this number.
     pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<NodeProcess> {
-        // Bounded for very long and for very short bundles.
+        // At least 16 bundles, so that sending does not pause for one long bundle; at most 20,000 short ones, as each
+        // costs the node memory beside its payload.
         let window = (IN_NODE / self.bundle_size.max(1)).clamp(16, 20_000);
         let mut load: Vec<String> = Vec::new();
         for (name, value) in [
@@ -279,7 +280,8 @@ impl NodeProcess {
         }
         Ok(())
     }
-    /// Last error, or else last line, of the process's log, or of its output if the log is empty.
+    /// Last error of the process's log, or the last line if the log has no error; taken from the output if the log is
+    /// empty.
     pub fn last_words(&self) -> String {
         let last = |file: &Path| last_words(&std::fs::read_to_string(file).ok()?).map(str::to_string);
         last(&self.log).or_else(|| last(&self.report)).unwrap_or_default()

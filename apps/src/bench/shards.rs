@@ -1,5 +1,6 @@
 //! Benchmark of shards: one node forwards for several pairs of generator and sink, with a layer per pair. It is
-//! measured with one shard and with several. The baseline is as many copies from socket to socket at once.
+//! measured with one shard and with several. The baseline is the same number of simultaneous copies from socket to
+//! socket.
 
 use super::baseline;
 use super::nodes::{BenchOptions, DRAIN, NodeProcess, SERVICE, free_ports};

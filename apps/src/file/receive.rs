@@ -1,5 +1,5 @@
-//! Receiver of files and bundles. Accepts a delivery only once its bytes are on disk, and deliveries that arrive fast
-//! in groups. While a group is synced, it reads the next deliveries.
+//! Receiver of files and bundles. A delivery is accepted only once its bytes are on disk. Deliveries that arrive fast
+//! are synced and accepted in groups; while one group is synced, the next deliveries are read.
 
 use super::shelf::Shelf;
 use crate::client::{Client, ReadySource};
@@ -16,7 +16,7 @@ const WINDOW: u32 = 1024;
 /// Maximum number of deliveries synced and accepted together: at most half of a node's window for one application, so
 /// that the node can send the other half meanwhile.
 const GROUP: usize = 128;
-/// Payload bytes after which a group is synced; the node sends on meanwhile.
+/// Payload bytes after which a group is synced; meanwhile the node sends further deliveries.
 const GROUP_BYTES: u64 = 8 << 20;
 /// Time for which a smaller group waits for further deliveries.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -136,8 +136,8 @@ pub fn receive(
                 receiver.client = reconnect(at, options)?;
             }
             Err(Lost::Ours(why)) => {
-                // Accepts the data that can still be synced, so that the next run needs less space; but nothing after a
-                // failed group, since acceptances count from the oldest delivery.
+                // Accepts the deliveries that can still be synced, so that the next run needs no space for them. After
+                // a failed group it accepts nothing: an acceptance always applies to the oldest unanswered delivery.
                 let _ = receiver.settle();
                 return Err(why);
             }
@@ -275,7 +275,7 @@ impl<R: Read, T: FnMut(Received) -> io::Result<()>> Read for Counted<'_, R, T> {
 fn subscribe(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
     let mut client = connect(at)?;
     let endpoint = client.endpoint(&options.service);
-    // No more deliveries than will be accepted: the others stay for the next receiver.
+    // The node delivers no more bundles than this run accepts; the others stay in its store for the next receiver.
     let window = options.count.map_or(WINDOW, |count| u32::try_from(count).unwrap_or(WINDOW).clamp(1, WINDOW));
     client.configure(&endpoint, &options.secret, window)?;
     client.set_read_timeout(options.timeout)?;

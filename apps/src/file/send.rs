@@ -240,7 +240,7 @@ pub fn send(
     let service = options.service.clone().unwrap_or_else(passing_service);
     let endpoint = client.endpoint(&service);
     client.configure(&endpoint, &random().to_string(), 0)?;
-    // Wakes the sender after a while without an answer, to print a message.
+    // Reads return after a second without an answer, so that the sender can print a message.
     client.set_read_timeout(Some(PATIENCE))?;
     let adu = BundleAdu {
         dst_eid: options.to.clone(),
@@ -263,7 +263,7 @@ pub fn send(
         let wanted = options.size(bundles + 1);
         let next = source.take(wanted)?;
         chunk.hash(&mut hash)?;
-        // A bundle that shall be empty is not the end of the source.
+        // An empty payload that `sizes` asks for (`wanted` is 0) does not mean that the source has ended.
         let last = wanted > 0 && next.len() == 0;
         let bytes = chunk.len();
         let mut header = Header { id: id.clone(), name: source.name.clone(), offset, bytes, total: None, sha256: None };
@@ -313,7 +313,8 @@ impl<F: Fn(u64)> SendWindow<F> {
         let Some((payload, bytes)) = self.waiting.pop_front() else { return Ok(()) };
         let mut status = self.response()?;
         while status == AapStatus::Error && clock::now().since(began) < RETRY_FOR {
-            // Responses come in order of submission, so those for the bundles behind this one arrive first.
+            // The bundle is submitted again behind the waiting ones. Responses come in order of submission, so those of
+            // the waiting bundles are read first.
             std::thread::sleep(Duration::from_millis(100));
             if clock::now().since(began) >= PATIENCE {
                 self.tell();

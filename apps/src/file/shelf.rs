@@ -101,7 +101,8 @@ impl Shelf {
         for entry in std::fs::read_dir(path)? {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else { continue };
-            // Senders choose names of files: a number beyond 32 bits is not from here, and must not raise the counter.
+            // A sender may name its file `bundle-N`. This receiver never counts beyond 32 bits, so a longer number is
+            // such a name, and must not raise the counter.
             if let Some(number) = name.strip_prefix("bundle-").and_then(|number| number.parse::<u32>().ok()) {
                 highest = highest.max(u64::from(number));
             } else if let Some(number) = name.strip_prefix(".bundle-").and_then(|rest| rest.strip_suffix(".new")) {
@@ -242,7 +243,7 @@ impl Shelf {
             false => each_piece(rest, bytes, |piece| file.write_all(piece)),
         });
         if let Err(why) = written {
-            // Incomplete; the node will deliver the bundle again.
+            // The file is incomplete, and the node will deliver the bundle again.
             let _ = std::fs::remove_file(arriving(out, self.numbered));
             return Err(why);
         }
@@ -334,7 +335,7 @@ impl Shelf {
             }
         }
         if self.parts.len() > OPEN_MAX {
-            // The journals of closed files have their state.
+            // Closed files lose no progress: `open` restores it from their journals.
             self.parts.retain(|id, _| unpromised.contains(id));
         }
         if self.waiting.capacity() == 0 {

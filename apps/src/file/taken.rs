@@ -10,12 +10,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Number of bundles remembered: several times a node's window for one receiver, which the node may deliver again.
+/// Number of bundles remembered: several times the bundles that a node delivers before the first acceptance (its
+/// window), and so may deliver again after a crash.
 const REMEMBERED: usize = 8192;
 /// Number of lines above which the file is compacted, as a multiple of [`REMEMBERED`].
 const GARBAGE: usize = 4;
 
-/// Bytes reserved for the file, more than the lines of a group need, in case received data fills the disk.
+/// Bytes reserved for the list in advance, so that it can grow when received data has filled the disk. A group needs
+/// less.
 const ROOM: u64 = 64 << 10;
 
 /// Source endpoint ID, creation time (DTN ms) and sequence number of a bundle.
@@ -176,7 +178,7 @@ impl TakenList {
         if length + ROOM / 2 > self.room {
             match fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, ROOM) {
                 Ok(()) => self.room = length + ROOM,
-                // Tried again at the next write.
+                // The disk is full: the next write tries the reservation again.
                 Err(Errno::NOSPC | Errno::DQUOT) => {}
                 // The file system does not support reservations.
                 Err(_) => self.room = u64::MAX,

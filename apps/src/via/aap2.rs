@@ -87,7 +87,7 @@ impl AapSender {
 
 impl BundleSender for AapSender {
     fn room(&mut self) -> Result<()> {
-        // Responses that are here already are read, so that the node never waits for this program.
+        // Reads all responses that have arrived, so that the node never waits for this program to read.
         while !self.waiting.is_empty()
             && (self.waiting.len() as u64 >= self.window || self.client.hears_within(Duration::ZERO)?)
         {
@@ -261,7 +261,7 @@ mod tests {
                 message(&mut socket).unwrap();
                 respond(&mut socket, AapStatus::Success);
                 let mut noise = BytesMut::new();
-                // A claim of more than memory holds, a payload cut short, and noise.
+                // First a payload length beyond any memory, then a payload that is cut short, then only noise.
                 let payload_length = [u64::MAX, 1 << 20][turn as usize % 2];
                 proto::frame(
                     &AapMessage::new(AapBody::Adu(BundleAdu { payload_length, ..Default::default() })),

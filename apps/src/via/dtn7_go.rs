@@ -51,7 +51,7 @@ pub fn receiver(at: &str, endpoint: &str) -> Result<Dtn7GoReceiver> {
 fn register(at: &str, endpoint: &str) -> Result<()> {
     let request = PackWriter::default().map(2).text("Type").number(REGISTER).text("EndpointID").text(endpoint);
     match ask(at, &request.out).and_then(|answer| read(&answer)) {
-        // "ID has already been registered", by an application before.
+        // The daemon keeps registrations: "ID has already been registered" by an earlier application is no error.
         Err(why) if format!("{why:#}").contains("already") => Ok(()),
         other => other.map(drop),
     }

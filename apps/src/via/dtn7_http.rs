@@ -74,7 +74,7 @@ impl Dtn7Web {
     }
 }
 
-/// Hint of all errors of addresses.
+/// Hint in every error about the address of the daemon.
 const ADDRESS: &str = "--at names the HTTP interface of the daemon, e.g. http://127.0.0.1:3000";
 
 /// Attaches a sender; bundles leave from the node ID, `terms.source` is ignored.

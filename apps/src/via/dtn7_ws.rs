@@ -159,7 +159,7 @@ mod tests {
     const TEXT: u8 = 0x81;
     const BINARY: u8 = 0x82;
 
-    /// Daemon for as many requests of a web client as given, and then a WebSocket.
+    /// Starts a daemon that answers this number of HTTP requests and then accepts one WebSocket; returns its address.
     fn daemon(requests: usize, serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());

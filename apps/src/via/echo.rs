@@ -47,7 +47,7 @@ mod tests {
             Ok(())
         }
     }
-    /// Deliveries in turn, and the flag that is set after the last.
+    /// Receiver that returns these deliveries, the last one first, and sets the flag with the final one.
     struct Given(Vec<DeliveredPayload>, Arc<AtomicBool>);
     impl BundleReceiver for Given {
         fn receive(&mut self, _: Duration) -> Result<Option<DeliveredPayload>> {

@@ -8,7 +8,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that note a piece: its first byte, and the one after its last.
+/// Length of a list entry, bytes: offsets of a piece's first byte and of the byte after its last, 8 bytes each,
+/// big-endian.
 const NOTE: usize = 16;
 
 /// File under reassembly.
@@ -44,7 +45,7 @@ impl PiecedFile {
             let number = |at: usize| note[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
             have.add(number(0)..number(8).min(length));
         }
-        // The last note may have been cut by a kill.
+        // The last entry is incomplete if the receiver was killed while it wrote.
         list.set_len(whole as u64)?;
         list.seek(SeekFrom::End(0))?;
         Ok(PiecedFile { path: path.into(), file: open(path)?, length, have, list: Some(list) })
@@ -120,7 +121,7 @@ mod tests {
             file.is_complete()
         };
         assert!(!receive(400, 700) && !receive(700, 1000));
-        // A kill in the middle of a note.
+        // The receiver is killed while it writes an entry.
         let list = folder.path().join("file.pieces");
         let mut notes = std::fs::read(&list).unwrap();
         assert_eq!(notes.len(), 6 * NOTE);

@@ -88,7 +88,7 @@ impl FrameLink {
     ) -> Result<Arc<FrameLink>> {
         let (answers, payloads) = (ByteQueue::default(), ByteQueue::default());
         let link = Arc::new(FrameLink { writer: Mutex::new(writer), shared, answers, payloads, child });
-        // Weak, so that dropping the link ends the program.
+        // The thread holds the link only weakly, so that dropping the last other reference ends the program.
         let weak = Arc::downgrade(&link);
         std::thread::Builder::new().name("frames".into()).spawn(move || {
             let mut reader = BufReader::new(reader);

@@ -19,7 +19,8 @@ const CLIENTS_MAX: usize = 256;
 
 /// The program and its applications.
 struct FramesHost {
-    /// Input of the program. Never locked while `desk` is locked: a program that is busy writing may not read.
+    /// Input of the program. Lock order: `input`, then `desk`. Writing to the program can block while the program waits
+    /// for its own output to be read, and the thread that reads it needs `desk`.
     input: Mutex<ChildStdin>,
     desk: Mutex<FramesDesk>,
     /// Payloads for the application that listens.
@@ -88,7 +89,7 @@ fn accept(
             continue;
         };
         stream.set_nonblocking(false)?;
-        // A client that went away again is no reason to end.
+        // The client may have disconnected already, which must not end the host.
         let Ok(reader) = stream.try_clone() else { continue };
         client += 1;
         host.lock().clients.insert(client, Arc::new(Mutex::new(stream)));
@@ -123,7 +124,7 @@ impl FramesHost {
             }
         }
     }
-    /// Gives payloads to the application that listens, as soon as there is one.
+    /// Passes payloads to the listening application; without one, waits until an application asks for deliveries.
     fn deliver(&self) {
         while let Ok(payload) = self.deliveries.pop(ATTENTION) {
             let Some(payload) = payload else { continue };
@@ -136,7 +137,7 @@ impl FramesHost {
             }
         }
     }
-    /// Writes to an application; returns whether it is there.
+    /// Writes a frame to an application; returns false if it is not connected any more.
     fn write_to(&self, client: Option<u64>, letter: u8, body: &[u8]) -> bool {
         let stream = client.and_then(|client| self.lock().clients.get(&client).cloned());
         stream.is_some_and(|stream| {
@@ -152,7 +153,8 @@ impl FramesHost {
                 b'L' => self.lock().listener = Some(client),
                 b'S' => {
                     let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Noted before the program can answer, and in the order in which it reads.
+                    // Recorded under the lock of `input`, so that the order is that of the frames written, and before
+                    // the program can answer.
                     self.lock().asked.push_back(client);
                     if write_frame(&mut *input, b'S', &body).is_err() {
                         break;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const LINE_MAX: usize = 64 << 10;
 /// Bytes of a log read at once.
 const PIECE: u64 = 1 << 20;
-/// Time between the signals that end a program.
+/// Time that a program has to end after SIGINT, and after SIGTERM, before the next stronger signal.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between two checks whether a program has ended.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -73,7 +73,7 @@ impl LogTail {
             return false;
         }
         let mut piece = Vec::new();
-        // What was read before an error counts, too.
+        // Bytes read before an error count, too.
         let _ = file.take(PIECE).read_to_end(&mut piece);
         self.at += piece.len() as u64;
         self.splitter.push(&piece, each);
@@ -119,7 +119,7 @@ impl StartedProgram {
     /// Starts a thread that reads the output's lines, with monotonic times in ns; the output must be a pipe.
     ///
     /// # Errors
-    /// If it is not.
+    /// If the output is not a pipe.
     pub fn lines(&mut self) -> Result<Arc<ByteQueue<(u64, String)>>> {
         let mut output = BufReader::new(self.child.stdout.take().context("no output")?);
         let (queue, shown) = (Arc::new(ByteQueue::default()), self.shown.clone());
@@ -133,7 +133,7 @@ impl StartedProgram {
             while let Ok(length @ 1..) = output.read(&mut piece) {
                 splitter.push(&piece[..length], push);
             }
-            // The last line may lack its end.
+            // The last line may have no newline.
             Some(splitter.begun()).filter(|line| !line.is_empty()).map(push);
             lines.end(format!("`{shown}` ended"));
         })?;
@@ -146,7 +146,7 @@ impl StartedProgram {
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
-    /// Waits for its end, at most until a time; `None` if it still runs.
+    /// Waits until the program ends, at most until a time; `None` if it still runs.
     ///
     /// # Errors
     /// System call errors.
@@ -159,7 +159,7 @@ impl StartedProgram {
             std::thread::sleep(PAUSE);
         }
     }
-    /// Words of the program, for messages.
+    /// Command line of the program, for messages; at most 200 characters.
     pub fn shown(&self) -> &str {
         &self.shown
     }
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(read(&mut tail), "three");
         assert_eq!(read(&mut LogTail::from_now(&path)), "");
         assert_eq!(read(&mut LogTail::whole(&path)), "one|two|three");
-        // Begun again, shorter than before.
+        // The log is replaced by a shorter one.
         std::fs::write(&path, "new\n").unwrap();
         assert_eq!(read(&mut tail), "new");
     }

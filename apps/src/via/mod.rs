@@ -54,7 +54,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// Words of the command line.
+    /// Names of the interfaces on the command line; `farlink` and `aap2` mean the same.
     pub const WORDS: [&str; 7] = ["farlink", "aap2", "dtn7-http", "dtn7-ws", "dtn7-go", "frames", "programs"];
 
     /// Kind named by a word of [`Via::WORDS`].
@@ -143,15 +143,15 @@ pub struct SenderTerms {
 pub struct AppInterface {
     /// Kind of the interface.
     pub via: Via,
-    /// Place of the interface: a socket, an address or a file.
+    /// Address of the interface: the path of a socket, a network address, or the file that lists the programs.
     pub at: String,
 }
 
 impl AppInterface {
-    /// Checks the place as far as that is possible before a node runs.
+    /// Checks the address as far as that is possible before a node runs.
     ///
     /// # Errors
-    /// If it is no address where one is needed, or a file that cannot be used.
+    /// If a network address is malformed, or the file of programs cannot be read or used.
     pub fn check(&self) -> Result<()> {
         match self.via {
             Via::Dtn7Http | Via::Dtn7Ws => dtn7_http::Dtn7Web::new(&self.at).map(drop),
@@ -193,13 +193,13 @@ impl AppInterface {
     /// If nothing answers there, or refuses the endpoint.
     pub fn service(&self, service: &str, terms: &SenderTerms) -> Result<AttachedPair> {
         if self.via == Via::Frames {
-            // One program, which has one endpoint.
+            // A program with frames has one endpoint, at which it both sends and receives.
             return self.pair(terms);
         }
         let receiver = self.receiver(service)?;
         Ok(AttachedPair { sender: self.sender(terms)?, receiver, endpoint: service.into() })
     }
-    /// Attaches a sender and a receiver of its answers. An interface that sends from one endpoint only ignores the
+    /// Attaches a sender and a receiver of its answers. dtn7-rs over HTTP sends from the node ID only, and ignores the
     /// source.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl AppInterface {
     }
 }
 
-/// Source endpoint ID, for interfaces that cannot complete a service with a node ID.
+/// Source endpoint ID, for interfaces that give no node ID with which a bare service could be completed.
 fn whole_endpoint(terms: &SenderTerms) -> Result<String> {
     match &terms.source {
         Some(source) if source.contains(':') => Ok(source.clone()),

@@ -62,7 +62,7 @@ pub fn ping(pair: AttachedPair, plan: &PingPlan, stop: &AtomicBool, say: &mut dy
             sender.room()?;
             let sent_ns = farlink_os::monotonic_ns();
             Stamp { flow, number, sent_ns }.write(&mut payload);
-            // Before it is handed over: the answer may be faster than the acceptance.
+            // Recorded before the ping is handed over: its answer may arrive before the node has accepted it.
             run.waiting.insert(number, Instant::now() + plan.timeout);
             sender.hand_over(&plan.to, payload)?;
         }
@@ -104,7 +104,8 @@ struct PingRun<'a> {
 }
 
 impl PingRun<'_> {
-    /// Takes answers and notes losses until `stop` is set, or `enough` is true of the pings that still wait.
+    /// Takes answers and reports lost pings until `stop` is set or `enough`, called with the unanswered pings, returns
+    /// true.
     fn collect(&mut self, enough: impl Fn(&BTreeMap<u64, Instant>) -> bool, stop: &AtomicBool) -> Result<()> {
         while !enough(&self.waiting) && !stop.load(Ordering::Relaxed) {
             // Pings are sent in order, with one timeout: the first is lost first.
@@ -114,7 +115,7 @@ impl PingRun<'_> {
                 (self.say)(AppEvent::Lost { number });
                 continue;
             }
-            // A millisecond, since `enough` may be a time.
+            // Waits a millisecond at most, since `enough` may become true by time alone.
             let left = first.map_or(ATTENTION, |(_, lost_at)| lost_at.saturating_duration_since(Instant::now()));
             match self.answers.recv_timeout(left.min(Duration::from_millis(1))) {
                 Ok(answer) => self.take(answer?),
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Echo service that answers each ping as often as given, and its inbox.
+    /// Echo service that answers ping `n` as often as `times(n)` returns, and the inbox that gets the answers.
     struct Echoed {
         times: fn(u64) -> usize,
         inbox: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -154,7 +155,7 @@ mod tests {
             assert_eq!((to, payload.len(), read_reply_to(&payload)), ("ipn:2.7", 64, Some("ipn:1.9")));
             let number = Stamp::read(&payload).unwrap().number;
             let mut inbox = self.inbox.lock().unwrap();
-            // Of other flows: not of this run.
+            // A payload of another flow, which the run must ignore.
             inbox.push(filler(64));
             (0..(self.times)(number)).for_each(|_| inbox.push(payload.clone()));
             Ok(())

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn full_queue_blocks_the_writer() {
         let queue = Arc::new(ByteQueue::default());
-        // Longer than all that fits: taken alone.
+        // An item longer than the bound is accepted if the queue is empty.
         assert!(queue.push(0, 2 * QUEUED_MAX));
         let writer = {
             let queue = Arc::clone(&queue);

@@ -33,7 +33,7 @@ impl Ranges {
         // Ranges that begin inside the new one, or just after it, become part of it.
         while let Some((first, last)) = self.ends.range(start + 1..=end).next().map(|(first, last)| (*first, *last)) {
             self.ends.remove(&first);
-            // The end of the range before may already reach beyond this one.
+            // The range that precedes the new one may end beyond this one.
             known += last.min(end) - first.min(end);
             end = end.max(last);
         }

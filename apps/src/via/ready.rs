@@ -48,7 +48,7 @@ impl ReadySign {
 /// # Errors
 /// If the sign does not appear within the time, or `stop` was set, or the file cannot be created.
 pub fn wait_ready(sign: &ReadySign, within: Duration, touch: &Path, stop: &AtomicBool) -> Result<()> {
-    // Of an earlier start of the node.
+    // The file may be left from an earlier start of the node.
     let _ = std::fs::remove_file(touch);
     let begun = Instant::now();
     let mut log = match sign {
@@ -102,7 +102,7 @@ fn appears(sign: &ReadySign, log: Option<&mut LogTail>, until: Instant, latest: 
             let Some(log) = log else { return Ok(false) };
             let mut found = false;
             while log.read(|line| found |= pattern.is_match(&line)) {}
-            // The last line may lack its end for long.
+            // The line may stay without a newline for long, so its beginning is matched, too.
             return Ok(found || pattern.is_match(&log.begun()));
         }
     }

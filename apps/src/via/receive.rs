@@ -87,7 +87,7 @@ impl SeenBundles {
         if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&stamp.flow) {
             return true;
         }
-        // The last number has no end that a range could have, and no sender reaches it.
+        // For the number `u64::MAX` the range is empty, so that it counts as known; no sender gets that far.
         self.flows.entry(stamp.flow).or_default().add(stamp.number..stamp.number.saturating_add(1)) > 0
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::file::SendPace;
 
-    /// Receiver of these payloads in turn.
+    /// Receiver that returns these payloads, one for each call.
     struct Given(std::vec::IntoIter<Vec<u8>>);
     impl BundleReceiver for Given {
         fn receive(&mut self, wait: Duration) -> Result<Option<DeliveredPayload>> {

@@ -29,7 +29,8 @@ pub enum SendLoad {
         file: File,
         /// Its length, bytes.
         length: u64,
-        /// Payload bytes of each bundle, of which [`PIECE_STAMP`] are not of the file.
+        /// Payload bytes of each bundle; the first [`PIECE_STAMP`] are stamp and offset, the others are bytes of the
+        /// file.
         bundle: u64,
     },
 }
@@ -77,7 +78,7 @@ impl SendLoad {
             }
         };
         let size = usize::try_from(size)?;
-        // Computed once: it must not slow the sender down.
+        // The filler is computed once, as computing it for each bundle would slow the sender down.
         if pattern.len() < size {
             *pattern = filler(size);
         }
@@ -146,7 +147,7 @@ pub(super) mod tests {
     use farlink_base::DataRate;
     use std::sync::{Arc, Mutex};
 
-    /// Sender that keeps everything, and refuses the bundle of a number.
+    /// Sender that keeps all payloads, and refuses the bundle with index `refuses`.
     #[derive(Default)]
     pub struct Kept {
         pub payloads: Arc<Mutex<Vec<Vec<u8>>>>,

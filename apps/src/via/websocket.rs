@@ -11,7 +11,7 @@ use std::time::Duration;
 const HEAD_MAX: usize = 16 << 10;
 /// Longest wait for the server's answer.
 const GREETING: Duration = Duration::from_secs(10);
-/// Suffix of the key in the server's proof (RFC 6455 section 1.3).
+/// String that the server appends to the client's key to compute `Sec-WebSocket-Accept` (RFC 6455 section 1.3).
 const PROOF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Whole message from the server.
@@ -117,7 +117,7 @@ impl WebSocketWriter {
     }
     /// Ends the connection; the reader returns.
     pub fn shutdown(&self) {
-        // An error means that the server was first.
+        // An error means that the server closed the connection first.
         let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).shutdown(std::net::Shutdown::Both);
     }
 }

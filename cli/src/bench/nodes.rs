@@ -166,7 +166,7 @@ pub mod tests {
             change(&mut nodes);
             matches!(nodes.options(Path::new("/there")), Err(CliError::Input(_)))
         };
-        // A range check is false for NaN, which is why it is written as `contains`.
+        // No range contains NaN, so a check with `contains` refuses it; a comparison with a bound would let it pass.
         assert!(refused(|nodes| nodes.tls = true) && refused(|nodes| nodes.seconds = f64::NAN));
         assert!(!refused(|_| {}));
     }

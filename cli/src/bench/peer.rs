@@ -1,4 +1,5 @@
-//! `farlink bench peer`: another implementation and Farlink, alternately in the same place.
+//! `farlink bench peer`: another implementation and Farlink, measured alternately as the node between the same
+//! generator and sink.
 
 use super::nodes::{self, BenchFolder};
 use super::peers;
@@ -71,7 +72,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let ratio = |key: &str| of(&ours, key) / of(&theirs, key);
     let cost = match ratio("cpu_us_per_bundle") {
         ratio if ratio.is_finite() => format!("{ratio:.2} times the processor time per bundle"),
-        // A launcher script uses no processor time itself: its children were not counted.
+        // Only the started process is counted: a launcher script uses no processor time itself, its children do.
         _ => "processor time not comparable: none was counted for the other program".into(),
     };
     println!("farlink: {:.2} times the goodput with {cost}", ratio("goodput_bit_s"));

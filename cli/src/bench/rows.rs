@@ -21,14 +21,14 @@ enum RowKind {
     RoundTrip(&'static str),
     /// Delivery to an application: whether into files.
     Delivery(bool),
-    /// Encoding or decoding: the key of the result's time.
+    /// Encoding or decoding: key of the measured time in the benchmark's result.
     Codec(&'static str),
     Routing,
 }
 
 /// A row of the suite.
 pub struct BenchRow {
-    /// Path measured, as the table names it.
+    /// Name in the table: kind of benchmark, layer and options.
     pub name: &'static str,
     /// Payload of each bundle.
     pub size: &'static str,

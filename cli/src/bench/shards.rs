@@ -62,7 +62,7 @@ fn print(result: &Value) {
         ratio("speedup"),
         ratio("owners_speedup")
     );
-    // Layers over datagrams have no such copies.
+    // Layers over datagrams are measured without plain copies as a baseline.
     if let Some(copies) = result["copies_bit_s"].as_f64() {
         let alone = result["copy_bit_s"].as_f64().unwrap_or(0.0);
         println!(

@@ -185,7 +185,7 @@ fn rewritten(file: &Path, table: &str) -> Result<String, CliError> {
 
 fn replace(text: &str, table: &str) -> Result<String, String> {
     match (text.find(BEGIN), text.find(END)) {
-        // The end mark itself is part of the rest.
+        // `end` is where the end mark begins, so the mark stays behind the table.
         (Some(begin), Some(end)) if begin < end => Ok(format!("{}{BEGIN}\n{table}{}", &text[..begin], &text[end..])),
         _ => Err(format!("it has no `{BEGIN}` before `{END}`\nhint: write both where the table is to be")),
     }

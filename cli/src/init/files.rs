@@ -102,8 +102,8 @@ address = "{address}"
         let layer = args.layer.or(LayerInfo::named("tcpclv4")).expect("the registry has it");
         let (here, other) = (self.at(ANNOUNCED_AT), there.at(ANNOUNCED_AT));
         let way = if self.ports != there.ports || self.ip.is_ipv6() {
-            // On one computer each node needs a port of its own. An IPv6 group needs an interface, which no option
-            // names.
+            // Announcements go from node to node instead of to a multicast group: on one computer each node needs a
+            // port of its own, and an IPv6 group needs an interface, which no option names.
             format!("to = \"{other}\"\nlisten = \"{here}\"\n")
         } else {
             "# interfaces = [\"eth0\"]        # to announce on; default: chosen by the kernel\n".into()

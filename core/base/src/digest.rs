@@ -37,8 +37,8 @@ pub fn carryless_sums(key: &[u64; DIGEST_KEY], bytes: &[u8], sums: &mut [[u64; 2
         }
     }
 }
-/// Lower half of the product without carries. Each factor is split into numbers with every fourth bit only, which are
-/// multiplied as integers: carries end in the three bits between.
+/// Lower half of the product without carries. Each factor is split into four numbers that have only every fourth bit.
+/// These are multiplied as integers: carries end in the three bits between, which are masked out.
 fn carryless(a: u64, b: u64) -> u64 {
     const EACH_FOURTH: u64 = 0x1111_1111_1111_1111;
     let of = |number: u64| [0, 1, 2, 3].map(|bit| number & EACH_FOURTH << bit);
@@ -219,7 +219,7 @@ mod tests {
     fn digest_is_independent_of_chunk_boundaries() {
         let (key, whole) = (key(5), bytes(5000));
         let wanted = key.of(&Payload::from(whole.clone()));
-        // Around the block length, and at both ends.
+        // Cuts near multiples of the block length (1024) and at both ends of the content.
         for cut in [0, 1, 7, 1023, 1024, 1025, 2048, 4999, 5000] {
             let mut rope = Payload::from(whole[..cut].to_vec());
             rope.push_bytes(Bytes::copy_from_slice(&whole[cut..]));
@@ -247,7 +247,7 @@ mod tests {
     fn split_fill_pattern_keeps_its_digest() {
         let (key, whole) = (key(5), Payload::fill(9, 1 << 40));
         let mut digester = key.begin();
-        // Contiguous cuts of one pattern, far larger than memory.
+        // The pattern has 2^40 bytes, far more than memory, and comes in three contiguous slices.
         for (start, len) in [(0, 5), (5, 1 << 30), (5 + (1 << 30), (1 << 40) - (1 << 30) - 5)] {
             assert!(digester.update(&whole.slice(start, len)));
         }

@@ -267,7 +267,8 @@ impl FromStr for EndpointId {
 fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
     let (node, demux) = rest.split_once('/').ok_or(EidError("a dtn endpoint ID has a `/` after its node name"))?;
     let visible = |text: &str| text.bytes().all(|b| (0x21..=0x7e).contains(&b));
-    // `dtn:///demux` is a demux of the node that reads it: for applications, never on the wire.
+    // `dtn:///demux` names an endpoint of the node that parses it. Applications may use it; it never occurs on the
+    // wire.
     if node.is_empty() && demux.is_empty() {
         return Err(EidError("a dtn endpoint ID needs a node name"));
     }

@@ -39,7 +39,7 @@ pub enum Refusal {
     Expired,
     /// No such registration, link or node.
     Unknown,
-    /// The store failed, perhaps for a while; see the log.
+    /// A disk operation of the store failed, perhaps only temporarily; the log has the cause.
     StoreFailed,
     /// The stored copy is permanently damaged.
     Damaged,

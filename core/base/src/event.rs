@@ -147,7 +147,7 @@ pub enum Event {
     Forwarded { bundle: BundleHandle, link: LinkId },
     /// A transmission of the bundle failed, was undone, or ended because the bundle came back.
     ForwardFailed { bundle: BundleHandle, link: LinkId },
-    /// A local application took the bundle.
+    /// A local application confirmed the delivery of the bundle.
     Delivered { bundle: BundleHandle },
     /// The bundle left memory and store.
     Deleted { bundle: BundleHandle, reason: DeleteReason },

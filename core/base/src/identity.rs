@@ -98,7 +98,7 @@ mod tests {
         let sources = [EndpointId::Null, EndpointId::dtn("a", "bc"), EndpointId::dtn("ab", "c")];
         for source in (1..40).map(|node| EndpointId::ipn(node, 1)).chain(sources) {
             for sequence in 0..40 {
-                // Including an empty fragment, and two that differ in one number.
+                // Among the fragments are an empty one, and pairs that differ only in offset or length.
                 for fragment in [None, Some((0, 5)), Some((5, 5)), Some((5, 0))] {
                     let print = id(source.clone(), sequence, fragment).fingerprint();
                     // Both halves differ on their own: no part of the fingerprint is constant.

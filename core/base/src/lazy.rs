@@ -14,8 +14,8 @@ pub trait Empty: Sized + 'static {
     fn make(from: Self::From) -> Self;
 }
 
-/// Value that costs no more than a pointer until it is first borrowed mutably; until then it reads as empty. It stays
-/// allocated from then on, so that a busy part does not allocate repeatedly.
+/// Value that takes only a pointer and the constructor's argument until it is first borrowed mutably; until then it
+/// reads as empty. It stays allocated from then on, so that a value in frequent use is allocated only once.
 pub struct Lazy<T: Empty> {
     made: Option<Box<T>>,
     from: T::From,

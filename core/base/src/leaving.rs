@@ -32,7 +32,7 @@ impl Leaving {
     /// larger age may take more bytes, never fewer.
     pub fn stamp(&mut self, now: Instant, first: &mut Payload) -> u64 {
         let waited = now.since(self.written).as_millis() as u64;
-        // Below a millisecond the age in the bytes is still right.
+        // Less than a millisecond has passed since the age was written, so the bytes are still right.
         let Some(restamp) = self.restamp.filter(|_| waited > 0) else { return 0 };
         let age_ms = self.age_ms.saturating_add(waited);
         let Some(stamped) = restamp(first, self.age_ms, age_ms) else {

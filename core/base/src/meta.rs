@@ -238,7 +238,7 @@ impl BundleMeta {
     }
     /// Identity, as a number, of the original bundle of a fragment; for a whole bundle its own.
     pub fn original_id(&self) -> u128 {
-        // Only for fragments is a second fingerprint computed.
+        // The fingerprint of a whole bundle is known; only a fragment needs that of its original computed.
         if self.fragment().is_none() { self.id } else { self.identity().original().fingerprint_in(self.version) }
     }
     /// Identity in numbers, for events.

@@ -58,7 +58,8 @@ pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> R
 
 /// Candidate most similar to `name`; `None` if none is similar enough for "did you mean".
 pub fn nearest_name<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // One edit, and one more for every three characters of the candidate, up to nine: short keys are rarely alike.
+    // One edit is allowed, plus one for every three of the candidate's first nine characters: in a short key, a few
+    // edits make another word.
     let close = |(distance, candidate): &(usize, &str)| *distance <= 1 + candidate.chars().count().min(9) / 3;
     candidates.map(|c| (edit_distance(name, c), c)).filter(close).min_by_key(|(d, _)| *d).map(|(_, c)| c)
 }

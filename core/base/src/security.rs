@@ -36,7 +36,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Role of a node in the security operations of a rule (RFC 9172 1.4).
+/// Role of a node for the security operations that a rule covers (RFC 9172 1.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Adds operations to bundles created here, and to passing bundles that lack them.

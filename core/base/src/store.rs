@@ -34,7 +34,7 @@ pub struct IndexEntry {
     pub quota: u64,
     /// Fingerprint of the bundle's identity.
     pub fingerprint: u128,
-    /// Flags of the agent, given back on recovery.
+    /// Flags of the agent, returned unchanged on recovery.
     pub flags: u32,
     /// Digest of the payload ([`BundleMeta::digest`](crate::BundleMeta::digest)); 0: not known.
     pub digest: u64,

@@ -182,7 +182,7 @@ pub fn format_duration(duration: Duration) -> String {
         format!("{} us", decimal(s * 1e6))
     } else if s < 1.0 {
         format!("{} ms", decimal(s * 1e3))
-    // Hours and days are used only from two of them on.
+    // Durations below two hours are shown in seconds, and those below two days in hours.
     } else if s < 7200.0 {
         format!("{} s", decimal(s))
     } else if s < 172_800.0 {

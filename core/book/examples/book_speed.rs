@@ -100,7 +100,7 @@ fn one_run(table: &mut SpeedTable, destinations: u64, expires_ms: impl Fn(usize,
     let sought: Vec<u128> = order.iter().map(|i| ids[*i]).collect();
     let mut handles: Vec<Handle> = Vec::with_capacity(MILLION);
     let mut book = Book::new(1);
-    // Taken from the end, in the order of `ids`.
+    // `pop` takes from the end, so the reversed vector is kept in the order of `ids`.
     news.reverse();
     table.row("keep, growing", MILLION, |_| handles.extend(news.pop().map(|new| book.keep(new))));
     drop(news);

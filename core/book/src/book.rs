@@ -91,9 +91,9 @@ impl Book {
     pub fn get(&self, bundle: Handle) -> Option<&Held> {
         self.slots.get(bundle.slot).filter(|held| held.number as u32 == bundle.stamp)
     }
-    /// Looks up an entry by handle, for changes to its labels, previous node, next hop, counts and flags. The bundle
-    /// (except where its payload's bytes are), number and times must not be changed; [`Book::rearm`] changes the
-    /// expiry.
+    /// Looks up an entry by handle, for changes to its labels, previous node, counts and flags. Its number and times
+    /// must not be changed, nor its bundle, except for the place (memory or disk) of the payload's bytes.
+    /// [`Book::rearm`] changes the expiry.
     #[inline]
     pub fn get_mut(&mut self, bundle: Handle) -> Option<&mut Held> {
         self.get(bundle)?;

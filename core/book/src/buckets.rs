@@ -94,7 +94,7 @@ mod tests {
         let hashes: alloc::vec::Vec<u64> = (0..2000).map(|node| key.node(NodeId::ipn(node))).collect();
         for entries in 1..1500 {
             let before: alloc::vec::Vec<u32> =
-                // Before the first bucket there is no place.
+                // `place` requires a bucket, and the first one is added by the call of `grow` for one entry.
                 hashes.iter().map(|h| if entries == 1 { 0 } else { buckets.place(*h) }).collect();
             let (from, new) = buckets.grow(entries).unwrap_or((0, 0));
             for (hash, before) in hashes.iter().zip(before) {

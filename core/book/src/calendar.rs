@@ -66,7 +66,7 @@ impl Calendar {
     /// Adds an entry, unless it never expires.
     pub fn insert(&mut self, slots: &mut Slots, slot: u32) {
         let expires = slots[slot].expires;
-        // Bundles without an end are in no list, so they never wake the node.
+        // Bundles that never expire are in no list, so they never wake the node.
         if expires == Instant::MAX {
             return;
         }
@@ -106,7 +106,7 @@ impl Calendar {
         if !slots[slot].is_armed() {
             return;
         }
-        // A bucket refers only to the head and tail of its list.
+        // A bucket refers only to the head and tail of its list, so removing an inner entry leaves the bucket as it is.
         if slots.is_inner(EXPIRY, slot) {
             slots.unlink(EXPIRY, NIL, slot);
             return;

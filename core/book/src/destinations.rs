@@ -45,7 +45,7 @@ impl Destinations {
         }
         let place = self.buckets.place(key.node(node));
         slots.begin(TOWARDS, slot, end_with(self.buckets.head(place)));
-        // The list of a new destination goes in front, so its end carries the old head.
+        // The new destination becomes the first of its bucket; the end of its list refers to the one that was first.
         self.buckets.set(place, slot);
     }
     /// Splits a bucket's destinations between itself and a new one.

@@ -79,8 +79,8 @@ pub struct Flags(pub u8);
 impl Flags {
     /// The store has committed the bundle, or the node keeps bundles in memory only.
     pub const DURABLE: u8 = 1;
-    /// An application may have received the bundle before: it was found in the store after a restart, or a delivery was
-    /// not answered as taken.
+    /// An application may have received the bundle before: it was found in the store after a restart, or an application
+    /// did not confirm a delivery.
     pub const SEEN_BEFORE: u8 = 2;
     /// The agent keeps more about the bundle in side tables (neighbours that refused it, ranges left to send).
     pub const ASIDE: u8 = 4;

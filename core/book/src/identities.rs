@@ -75,7 +75,7 @@ impl Identities {
         }
         let (place, after) = (self.buckets.place(key.identity(held.bundle.id)), held.chain);
         let mut at = self.buckets.head(place);
-        // The chain is singly linked, since entries have no room for a second link.
+        // The predecessor is found by a walk from the bucket's head, because entries have no link back.
         if at == slot {
             self.buckets.set(place, after);
         } else {

@@ -368,7 +368,7 @@ mod tests {
     fn known_bundles_scale_to_many() {
         let mut known = KnownBundles::new(1);
         let id = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Enough for the shards, and every identity twice.
+        // 20,000 identities are enough to use the shards; each is inserted twice.
         for n in (0..20_000).chain(0..20_000) {
             known.insert(id(n));
         }
@@ -391,7 +391,7 @@ mod tests {
         peers.learn(proven, EndpointId::dtn("mars", ""), Identity::Claimed);
         let peer = peers.get(proven).unwrap();
         assert!(peer.is(NodeId::named("mars")) && peer.node == NodeId::ipn(2));
-        // Its number passes to the neighbour that claims the name.
+        // Once the proven neighbour is removed, node number 2 passes to the neighbour that claims it.
         peers.remove(proven);
         assert_eq!(peers.of(NodeId::ipn(2)).map(|p| p.id), Some(claims));
         assert!(peers.of(NodeId::named("mars")).is_none());

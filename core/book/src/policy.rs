@@ -170,7 +170,8 @@ pub enum PolicyEvent<'a> {
         /// no labels travelled (both 0), or the bundle was created here.
         wire: Option<u32>,
     },
-    /// A bundle was passed to the convergence layer for a neighbour. Its labels here are already those that stay.
+    /// A bundle was passed to the convergence layer for a neighbour. Its entry in the book already has the labels that
+    /// stay here.
     Handed {
         /// Bundle being sent.
         bundle: Handle,
@@ -481,7 +482,7 @@ impl Book {
         Some(Ranking(Ranked::Heap(ranks.map(Reverse).collect())))
     }
     /// Like [`Book::ranking`], for scores that grow first with the class of service and then with the number: if all
-    /// bundles have one class, each is scored only when its turn comes.
+    /// bundles have one class, each is scored only when the iterator reaches it.
     pub fn ranking_of_newest<'b>(&'b self, mut score: impl FnMut(&Held) -> Option<f64> + 'b) -> Option<Ranking<'b>> {
         if self.len() > EXACT || !self.is_even() {
             return self.ranking(score);

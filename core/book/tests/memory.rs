@@ -42,7 +42,7 @@ fn million(destinations: u64, spread_ms: u64) -> (f64, f64) {
     for bundle in &bundles {
         keep(&mut book, bundle.clone(), 1 + rng.below(spread_ms));
     }
-    // A book's fixed part counts once per million bundles.
+    // The million bundles share one `Book` value, whose size is not on the heap.
     let own = each(before, MILLION) + size_of::<Book>() as f64 / MILLION as f64;
     (own, own + metas)
 }

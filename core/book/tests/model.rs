@@ -289,7 +289,8 @@ fn draw_reaches_bundles_after_shrinking() {
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "it is held already"))]
 fn an_identity_kept_twice_corrupts_nothing() {
-    // The caller breaks the rule, yet both bundles stay held and can be found by their own handles.
+    // `keep` must not get an identity that is held already, and debug builds panic. In other builds both bundles stay
+    // held, each under its own handle.
     let mut book = Book::new(1);
     let first = book.keep(new(bundle(1, 1), None, Instant::MAX));
     let second = book.keep(new(bundle(1, 2), None, Instant::MAX));

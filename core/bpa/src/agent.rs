@@ -7,12 +7,12 @@
 //! | `originate.rs` | 5.2 transmission requests: bundles created here |
 //! | `receive.rs`, `identity.rs`, `pieces.rs` | 5.6 reception; duplicates; pieces of arriving bundles |
 //! | `keep.rs` | storage in book and store; recovery |
-//! | `lifetime.rs` | 5.5 expiration: duration of storage and of remembrance |
+//! | `lifetime.rs` | 5.5 expiration of bundles, and of the records of their delivery |
 //! | `evict.rs` | admission and eviction |
 //! | `dispatch.rs`, `returns.rs` | 5.3 dispatching, 5.4 the choice of a route; bundles that come back |
 //! | `forward.rs`, `mtu.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
 //! | `outcome.rs` | results of transmissions |
-//! | `deliver.rs`, `groups.rs` | 5.7 local delivery, registrations; groups, where delivery is not the end |
+//! | `deliver.rs`, `groups.rs` | 5.7 local delivery, registrations; groups, whose bundles are also forwarded |
 //! | `reassemble.rs` | 5.9 reassembly |
 //! | `depart.rs` | 5.10 deletion: the only exit of a bundle |
 //! | `events.rs`, `policy_events.rs` | events for listeners and policies, and the actions of policies |
@@ -22,7 +22,7 @@
 //! | `neighbours/` | links from creation to removal; the contact plan; hellos and their budget |
 //! | `custody/` | custody: RFC 5050 5.10 to 5.12, 6.3 |
 //! | `tunnel/` | bundles in bundles: draft-ietf-dtn-bibect |
-//! | `reports/` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
+//! | `reports/` | 5.1 status reports; compressed reports, each about many bundles (CCSDS 734.6-O-1) |
 //! | `inspect/` | requests of operators and their answers |
 //!
 //! The state of a bundle has one owner for each aspect, a file of `state/` with private fields. By retention
@@ -156,7 +156,7 @@ impl Agent {
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);
     }
-    /// Frees memory that earlier load needed. For times at which the driver expects no work.
+    /// Frees memory that earlier load needed. The driver calls this when it expects no work.
     pub fn rest(&mut self) {
         self.book.rest();
         self.work.rest();
@@ -195,7 +195,7 @@ impl Agent {
         let origin = if settings.link.is_dynamic() { Origin::Came } else { Origin::Configured };
         self.add_link_of(now, settings, origin, edge, out)
     }
-    /// Adds a link whose neighbour became known as `origin` states. Returns false if the number is in use.
+    /// Adds a link; `origin` is the way in which its neighbour became known. Returns false if the number is in use.
     pub fn add_link_of<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -212,7 +212,8 @@ impl Agent {
             link.terms = terms;
         }
     }
-    /// Removes a link and routes its queued bundles again. Its layer still answers for transmissions in progress.
+    /// Removes a link and routes its queued bundles again. Its layer still reports the results of transmissions in
+    /// progress.
     pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, edge: &mut dyn Edge, out: &mut S) {
         self.drop_link(&mut Context { now, edge, out }, id);
     }
@@ -225,7 +226,7 @@ impl Agent {
         let custody = self.custody.as_ref().and_then(|custody| custody.next());
         let tunnels = self.tunnels.as_ref().and_then(|tunnels| tunnels.next());
         let own = Instant::earliest([self.work.next_deadline(), self.book.next_expiry(), self.outbound.next()]);
-        // Before the store was read, no unused sequence number is known.
+        // A report is a new bundle and needs a sequence number; unused numbers are known only once the store was read.
         let reports = self.open.then(|| self.reports.next()).flatten();
         Instant::earliest([own, custody, tunnels, reports])
     }
@@ -354,7 +355,7 @@ impl Agent {
             Step::Offer(bundle) => self.offer_to_all(cx.now, bundle),
             Step::RerouteAll => self.outbound.reroute_scan.all(&mut self.book),
             Step::DropHello(bundle) => {
-                // A hello in transmission stays: it is answered like any other bundle.
+                // A hello in transmission stays until its layer reports the result, like any other bundle.
                 if self.book.get(bundle).is_some_and(|held| held.sends == 0) {
                     self.depart(cx, bundle, Why::Forwarded, None);
                 }
@@ -419,7 +420,7 @@ impl Agent {
             Turn::Look(peer, first, cursor) => {
                 let mut here = first;
                 self.offer(now, peer, here);
-                // Bundles that the neighbour was not offered yet follow each other in the book; each costs one unit of
+                // All later bundles of the book are still to be considered for this neighbour; each costs one unit of
                 // the budget.
                 while let Some(next) = self.book.after(here).filter(|_| self.work.spend_one()) {
                     here = next;

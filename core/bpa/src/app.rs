@@ -69,13 +69,13 @@ pub enum AppInput {
         /// The bundle to send.
         bundle: SendRequest,
     },
-    /// The application's answer to a delivery: the bundle was taken, or the delivery must be repeated.
+    /// The application's answer to a delivery: it accepts the bundle, or the delivery must be repeated.
     DeliveryDone {
         /// Registration that received the delivery.
         registration: RegistrationId,
         /// Number of the answered delivery.
         delivery: DeliveryId,
-        /// Whether the application took the bundle; if false, it is delivered again.
+        /// Whether the application accepts the bundle; if false, the bundle is delivered again.
         taken: bool,
     },
 }
@@ -165,7 +165,8 @@ pub enum AdminInput {
         at: Option<farlink_base::DtnTime>,
         /// Longest plausible downtime; a clock that claims more is doubted.
         downtime_max: core::time::Duration,
-        /// Operating time of all runs so far, ms. While no wall time is trusted, waiting bundles age by operating time.
+        /// Time for which the node ran in all runs so far, ms. Bundles that were stored without a trusted wall time age
+        /// by this time.
         ran_ms: u64,
     },
     /// Trust the wall clock even if it contradicts the record of earlier runs.

@@ -62,7 +62,7 @@ pub enum Answer {
     NoContact,
     /// A block of the bundle cannot be understood.
     BadBlock,
-    /// Custody was refused without a reason.
+    /// Custody was refused without a stated reason.
     Refused,
 }
 impl Answer {
@@ -76,9 +76,9 @@ impl Answer {
 /// 2^64 of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// Counter that gave the numbers; 0: the counter for `destination`.
+    /// Identifier of the counter that assigned the numbers; 0: the counter for `destination`.
     pub sequence: u64,
-    /// Destination whose bundles the counter counts; null if it counts all bundles.
+    /// Destination whose bundles the counter `sequence` numbers; null if it numbers all bundles.
     pub destination: EndpointId,
     /// First number of the range.
     pub first: u64,
@@ -146,7 +146,7 @@ impl Fate {
 pub struct Asked {
     /// Number that `source` gave to the bundle.
     pub number: u64,
-    /// Counter of `source` that gave the number; 0: the counter for the bundle's destination.
+    /// Identifier of the counter of `source` that assigned the number; 0: the counter for the bundle's destination.
     pub sequence: u64,
     /// Flags of the events to report.
     pub asks: u64,
@@ -161,9 +161,9 @@ pub struct Asked {
 pub struct Item {
     /// Event that is asserted.
     pub fate: Fate,
-    /// Counter that gave the numbers; 0: the counter for `destination`.
+    /// Identifier of the counter that assigned the numbers; 0: the counter for `destination`.
     pub sequence: u64,
-    /// Destination whose bundles the counter counts; null if it counts all bundles.
+    /// Destination whose bundles the counter `sequence` numbers; null if it numbers all bundles.
     pub destination: EndpointId,
     /// Node that gave the numbers.
     pub source: EndpointId,
@@ -199,7 +199,7 @@ pub enum Carried {
 
 /// Creates, joins, measures and parses bundles of any version.
 pub trait Edge {
-    /// Creates a bundle. Features that the version does not have are left out.
+    /// Creates a bundle. Optional features, such as a hop limit, are left out if the version does not have them.
     ///
     /// # Errors
     /// If the version cannot express the draft.
@@ -260,8 +260,8 @@ pub trait Edge {
     ) -> Result<Carried, Malformed>;
     /// Number of bundles, this one included, that carry another bundle inside; counted from outside, up to `most`.
     fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize;
-    /// Keyed digest of the payload, of the plaintext if this node can decrypt it. 0 if the payload is not in memory and
-    /// was not digested before.
+    /// Keyed digest of the payload, or of its plaintext if this node can decrypt it. 0 if the payload is not in memory
+    /// and was not digested before.
     fn digest(&mut self, bundle: &BundleMeta) -> u64;
     /// Sets the secret from which the key of digests is derived. Must precede the first bundle.
     fn set_secret(&mut self, _secret: u64) {}

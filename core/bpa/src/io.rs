@@ -80,7 +80,7 @@ pub enum Input {
     },
     /// A whole bundle arrived.
     Arrived {
-        /// Link over which the bundle or hello arrived.
+        /// Link over which the bundle arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -91,7 +91,7 @@ pub enum Input {
     },
     /// An arrived bundle could not be parsed.
     Malformed {
-        /// Link over which the bundle or hello arrived.
+        /// Link over which the bundle arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -100,7 +100,7 @@ pub enum Input {
     },
     /// An arrived bundle has a valid head and damage behind it.
     Damaged {
-        /// Link over which the bundle or hello arrived.
+        /// Link over which the bundle arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,
@@ -134,7 +134,7 @@ pub enum Input {
     },
     /// A hello that a neighbour sent as [`Output::Hello`].
     Hello {
-        /// Link over which the bundle or hello arrived.
+        /// Link over which the hello arrived.
         link: LinkId,
         /// Content of the hello.
         content: Vec<u8>,
@@ -200,9 +200,9 @@ pub enum Input {
         /// Kept, or the refusal.
         result: Result<(), Refusal>,
     },
-    /// An arrived bundle is refused by rule, independent of room.
+    /// An arrived bundle is refused because a security rule demands a check or a block that this node cannot make now.
     Unwanted {
-        /// Link over which the bundle or hello arrived.
+        /// Link over which the bundle arrived.
         link: LinkId,
         /// Offer that the verdict answers.
         token: OfferToken,

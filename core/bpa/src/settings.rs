@@ -65,7 +65,7 @@ pub struct TunnelSettings {
     pub timeout_max: Duration,
     /// Time for which answers to the far end are gathered.
     pub signal_delay: Duration,
-    /// Number of gathered answers at which they leave at once.
+    /// Number of gathered answers at which the signal with them leaves at once.
     pub signal_bundles: u64,
     /// Most bundles on their way into the tunnel at once: those whose outer bundle has not left this node. At least one
     /// may enter.
@@ -99,7 +99,7 @@ pub struct CompressedSettings {
     pub request: Vec<String>,
     /// Time for which reports are gathered.
     pub delay: Duration,
-    /// Number of gathered reports at which they leave at once.
+    /// Number of gathered reports at which the signal with them leaves at once.
     pub bundles: u64,
 }
 impl Default for CompressedSettings {
@@ -163,7 +163,7 @@ pub struct Settings {
     pub routes: Vec<(String, EndpointId)>,
     /// Bounds of tables and lengths.
     pub limits: Limits,
-    /// Plain values from the node's file.
+    /// Settings that the node's configuration file states as plain values.
     // 9171-5.1-1
     pub node: AgentSettings,
     /// Most bytes kept in the store.

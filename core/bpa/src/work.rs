@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use farlink_base::{Empty, EndpointId, Instant, Lazy, LinkId, PeerId, TimerKey, TimerQueue};
 use farlink_book::{Action, Handle, Side};
 
-/// Units of follow-up work per call. While work is left over, [`Agent::next_timeout`](crate::Agent::next_timeout) is
-/// now.
+/// Units of follow-up work per call. While work is left over, [`Agent::next_timeout`](crate::Agent::next_timeout)
+/// returns the current time.
 const SLICE: u32 = 256;
 /// Most application requests kept while the store is opening.
 pub(crate) const DEFERRED_MAX: usize = 100_000;
@@ -39,11 +39,12 @@ pub(crate) enum Timer {
 pub(crate) enum Step {
     /// Decide on the next step of a bundle.
     Dispatch(Handle),
-    /// Move bundles from a link's queue to its layer.
+    /// Hand the next bundle from a link's queue, or from its neighbour's offer, to the link's layer.
     Pump(LinkId),
     /// Hand bundles to the applications of an endpoint.
     Deliver(EndpointId),
-    /// Offer a bundle to the neighbours again: it has changed, its wait has ended, or a copy or the rest is still due.
+    /// Offer a bundle to the neighbours again: its labels have changed, its wait has ended, or it must be sent again,
+    /// as a whole, as a copy or in further fragments.
     Offer(Handle),
     /// Members left a group; drop bundles that were held only to be delivered to them.
     Forsake(Vec<Handle>),
@@ -59,7 +60,7 @@ pub(crate) enum Step {
     Outer(Handle),
     /// The outer bundle around the bundle of this number left the node (`true`) or was given up.
     Tunnel(u64, bool),
-    /// Room in a tunnel is free for the next bundle in line.
+    /// A tunnel may have room for the next bundle in its line.
     Line,
     /// A policy requested an action.
     Action(Side, Action),
@@ -70,7 +71,7 @@ pub(crate) enum Step {
 /// Requests of applications that came while the store was opening.
 #[derive(Debug)]
 struct Deferred(Vec<AppInput>);
-// Most nodes are open before any application asks.
+// Allocated on first use: in most nodes the store is open before the first request comes.
 impl Empty for Deferred {
     type From = ();
     const EMPTY: &'static Self = &Deferred(Vec::new());
@@ -132,8 +133,8 @@ impl Work {
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
-    /// Keeps a request of an application until the store is open. Returns the request if too many wait, since
-    /// applications may ask without bound.
+    /// Keeps a request of an application until the store is open. Returns the request as error if [`DEFERRED_MAX`] are
+    /// kept already.
     pub fn defer(&mut self, input: AppInput) -> Result<(), AppInput> {
         if self.deferred.0.len() < DEFERRED_MAX {
             self.deferred.0.push(input);

@@ -8,7 +8,7 @@ use farlink_bpa::{Input, Limits, LinkSettings, Origin, Output, Settings};
 use std::ops::Range;
 
 const LEN: u64 = 10_000;
-/// Bytes before the payload of a bundle as these tests count them on the wire.
+/// Offset of the payload in a test bundle on the wire: the length of the head in the toy format, bytes.
 const AT: u64 = 40;
 
 fn bundle(sequence: u64) -> Bundle {
@@ -57,7 +57,8 @@ fn acknowledged_part_is_not_resent() {
 
 #[test]
 fn partial_acknowledgment_ignored_where_cutting_forbidden() {
-    // The first three acknowledge no payload byte; the last two are of an unfragmentable bundle and of one in custody.
+    // The first three counts acknowledge no payload byte; the last two bundles must not be cut, because one forbids
+    // fragmentation and the other requests custody.
     for (bytes, facts) in [(0, 0), (30, 0), (AT, 0), (5000, Facts::NO_FRAGMENT), (5000, Facts::CUSTODY)] {
         let mut node = Node::new();
         let to = EndpointId::ipn(3, 1);
@@ -87,7 +88,7 @@ fn breaks_with_progress_cause_no_backoff() {
 
 #[test]
 fn promise_covers_durable_contiguous_bytes_only() {
-    // The peer forgets bytes that were promised, so only committed bytes without a gap before them may be promised.
+    // The peer deletes bytes that were promised. So only committed bytes may be promised, and only up to the first gap.
     let mut node = Node::new();
     node.commit = false;
     node.begins(0, 1, bundle(1));
@@ -111,7 +112,7 @@ fn promise_covers_durable_contiguous_bytes_only() {
 
 #[test]
 fn stored_whole_replaces_its_pieces() {
-    // Pieces stay until the whole is durable, as they are promised to the neighbour.
+    // The neighbour was promised the pieces, so they stay until the whole bundle is durable.
     for refused in [false, true] {
         let mut node = Node::new();
         node.carrier(1, false);
@@ -137,7 +138,7 @@ fn stored_whole_replaces_its_pieces() {
 
 #[test]
 fn discovered_neighbours_pieces_count_as_strangers() {
-    // Discovery proves no name, so the pieces belong to the strangers' share.
+    // Discovery proves no name, so the pieces are charged to the share of unauthenticated neighbours.
     let mut node = Node::new();
     let found = LinkSettings { peer: EndpointId::ipn(30, 0), name: "found".into(), ..support::link(9) };
     assert!(node.agent.add_link_of(node.now, &found, Origin::Discovered, &mut node.edge, &mut node.said));
@@ -151,7 +152,7 @@ fn discovered_neighbours_pieces_count_as_strangers() {
 
 #[test]
 fn pieces_take_no_room_twice() {
-    // The head reserves room for the whole; its pieces use that reservation.
+    // When its head arrives, room is reserved for the whole bundle; its pieces use that reservation.
     let limits = Limits { source_bytes: LEN + 200, ..Limits::default() };
     let settings = Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) };
     let mut node = Node::with(settings, None);
@@ -163,7 +164,7 @@ fn pieces_take_no_room_twice() {
     assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))], "the room is promised");
     node.receive(1, bundle(1));
     assert_eq!((node.verdicts().last(), node.held()), (Some(&(1, Ok(()))), 1));
-    // Pieces that stay after an interrupted transfer count as well.
+    // Pieces that stay after an interrupted transfer take room in the store, too.
     let mut node = Node::with(Settings { capacity_bytes: LEN + 300, ..crate::support::bounded(limits) }, None);
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -208,7 +209,8 @@ fn group_and_custody_bundles_spill_no_pieces() {
 
 #[test]
 fn damaged_arrival_drops_pieces_refused_keeps_them() {
-    // Damage may be in any piece; a refusal leaves the promise of the pieces in force.
+    // In a damaged bundle any piece may be wrong, so all are dropped. If the node refuses the bundle, the pieces stay,
+    // because they were promised.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -269,7 +271,8 @@ fn piece_promised_to_its_own_arrival_only() {
     assert_eq!((node.held(), promised), (0, false), "nothing is left, and nothing was promised");
 }
 
-/// Begins all transfers before the first is counted, spills part of each, and abandons them.
+/// Begins this many transfers, then spills two pieces of each, then abandons all. No piece is charged to a quota before
+/// the last transfer has begun.
 fn broken_transfers(node: &mut Node, transfers: u64) {
     for ticket in 1..=transfers {
         node.begins(0, ticket, bundle(ticket));
@@ -320,8 +323,8 @@ fn broken_transfers_stay_within_source_share() {
 
 #[test]
 fn fragment_equal_to_arriving_piece_is_refused() {
-    // The fragment equals a piece of another neighbour's arrival. An acknowledged fragment would be lost with that
-    // arrival if its end is damaged.
+    // The fragment equals a piece of a bundle that another neighbour is still sending. If the end of that bundle is
+    // damaged, its pieces are dropped; an acknowledged fragment that relied on one of them would be lost.
     let mut node = Node::new();
     node.carrier(1, false);
     node.begins(0, 1, bundle(1));
@@ -336,7 +339,7 @@ fn fragment_equal_to_arriving_piece_is_refused() {
     assert_eq!(node.held(), 0);
     node.receive_over(1, 4, fragment.clone());
     assert_eq!((node.verdicts().last(), node.held()), (Some(&(4, Ok(()))), 1));
-    // The same holds while the piece is not yet durable.
+    // The fragment is also refused while the equal piece is not yet durable.
     let mut node = Node::new();
     node.carrier(1, false);
     node.commit = false;
@@ -383,7 +386,8 @@ fn pieces_of_hello_dropped_with_it() {
 
 #[test]
 fn full_acknowledgment_at_break_resends_last_byte() {
-    // Acknowledgments do not cover the blocks behind the payload, its CRC included: the last byte goes once more.
+    // Acknowledged bytes never include the end of the bundle (payload CRC and later blocks), so the last payload byte
+    // is sent again as a fragment.
     for bytes in [LEN + AT, LEN + AT + 1, u64::MAX] {
         let mut node = Node::new();
         node.send_bytes(EndpointId::ipn(2, 1), LEN);
@@ -417,7 +421,7 @@ fn pieces_without_disk_promised_at_once() {
 
 #[test]
 fn abandoned_piece_gets_reception_report() {
-    // The piece becomes a received fragment when the rest no longer comes.
+    // When the transfer breaks, the piece becomes a fragment that counts as received, so its reception is reported.
     let mut node = Node::with(crate::support::reporting(true), None);
     node.carrier(1, false);
     let whole = bundle(1).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 7));

@@ -59,7 +59,7 @@ fn thousand_contacts_arm_one_timer_per_link() {
         assert_eq!(node.agent.counts().timers, 2);
         node.wait(Duration::from_secs(33));
     }
-    // Each clock reading shifts the plan; the old timers must go.
+    // Each clock reading shifts the plan on the monotonic clock; timers of earlier readings must be cancelled.
     for _ in 0..10 {
         node.tell(Input::Clock(support::clock_at(node.now)));
         assert_eq!(node.agent.counts().timers, 2);
@@ -137,7 +137,7 @@ fn replicated_bundle_survives_missed_contact() {
     node.ready(1, false);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
     node.wait(Duration::from_secs(6));
-    // The first contact passed unused: the copy leaves, and the bundle itself is routed again.
+    // The contact of link 0 passed unused: the copy for link 1 leaves, and the bundle itself is routed again.
     node.ready(1, true);
     for sent in node.sent() {
         node.confirm(sent.id);
@@ -233,7 +233,7 @@ fn looking_ahead(later: &[(u64, u64, u64)]) -> Node {
 
 #[test]
 fn clock_step_past_contact_reroutes_queue() {
-    // The step of 120 s skips the contact in 40 s.
+    // The clock steps by 120 s, past the contact that was to start in 40 s.
     let mut node = looking_ahead(&[(3, 130, 200)]);
     let clock = support::clock_at(node.now);
     node.tell(Input::Clock(farlink_base::Clock { utc: clock.utc.map(|utc| utc.saturating_add_ms(120_000)), ..clock }));
@@ -248,7 +248,7 @@ fn new_plan_reroutes_queued_bundles() {
     let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), sabr, Rule::default());
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert_eq!(node.waits_for(), "contact with ipn:2.0 starts in 10 s");
-    // In the new plan that contact is later, and a route over node 3 is sooner.
+    // In the new plan the contact with node 2 is later, and a route over node 3 is sooner.
     let mut contacts = support::contacts(3, 5, 9, 80_000);
     contacts.push(farlink_routing::Contact { from: NodeId::ipn(3), to: NodeId::ipn(2), ..contacts[0].clone() });
     contacts.extend(support::contacts(2, 100, 110, 80_000));
@@ -382,7 +382,7 @@ fn released_queue_leaves_no_timer() {
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert_eq!(node.agent.counts().timers, 1);
     for n in 0..10 {
-        // Released by a new route, by a link that goes down, and below by the bundle itself.
+        // The queue is released by a new route, then by a link that goes down, and below by the bundle's cancellation.
         node.admin(AdminInput::AddRoute { pattern: format!("ipn:{n}.*"), next_hop: EndpointId::ipn(3, 0) });
         assert_eq!(node.agent.counts().timers, 1);
         node.carrier(0, false);

@@ -1,4 +1,5 @@
-//! Duplicate detection by content: an equal identity is not enough, and vouched-for content wins over a stranger's.
+//! Duplicate detection by content: an equal identity is not enough, and vouched-for content displaces that of an
+//! unauthenticated neighbour.
 
 use crate::support::{Bundle, Node, from_two, piece, settings, token};
 use farlink_base::{Bytes, EndpointId, LinkId, Payload, Refusal};
@@ -32,7 +33,7 @@ fn is_honest(payload: &Payload) -> bool {
 
 #[test]
 fn neighbours_content_displaces_strangers() {
-    // A stranger that guesses an identity must not suppress the genuine bundle.
+    // An unauthenticated peer that guesses an identity must not suppress the genuine bundle.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let true_one = honest(1, here());
@@ -48,7 +49,7 @@ fn neighbours_content_displaces_strangers() {
 
 #[test]
 fn neighbours_content_delivered_after_strangers() {
-    // The record of a delivery of a stranger's content must not suppress the genuine bundle either.
+    // The record that a forged content was delivered must not suppress the genuine bundle either.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -104,7 +105,7 @@ fn two_vouched_contents_are_both_kept() {
 
 #[test]
 fn first_of_two_strangers_contents_wins() {
-    // Among strangers the first content wins; the second is refused, not acknowledged.
+    // Among unauthenticated neighbours the first content wins; the second is refused, not acknowledged.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -121,7 +122,7 @@ fn first_of_two_strangers_contents_wins() {
 
 #[test]
 fn strangers_fragments_never_join_neighbours() {
-    // One forged fragment would spoil the whole.
+    // One forged fragment would spoil the reassembled bundle.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -139,7 +140,7 @@ fn strangers_fragments_never_join_neighbours() {
 
 #[test]
 fn lifetime_and_report_to_distinguish_contents() {
-    // A stranger must not extend a lifetime or redirect reports under a known identity.
+    // An unauthenticated peer must not extend a lifetime or redirect reports under a known identity.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, honest(1, EndpointId::ipn(9, 1)));
@@ -194,7 +195,8 @@ fn piece_of_excess_content_taken_later() {
 
 #[test]
 fn strangers_contents_leave_vouched_room() {
-    // The limit of eight contents holds for strangers apart from vouched-for ones.
+    // The limit of eight contents of one identity counts contents of unauthenticated neighbours apart from vouched-for
+    // ones.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -228,7 +230,8 @@ fn promised_piece_kept_despite_many_contents() {
 
 #[test]
 fn excess_content_gets_no_promise() {
-    // A promise for a content without room could not be honoured.
+    // The piece belongs to a ninth content of its identity, which the limit of eight refuses, so nothing may be
+    // promised for it.
     for mut node in nodes() {
         let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
         fill(&mut node, x);
@@ -241,7 +244,8 @@ fn excess_content_gets_no_promise() {
 
 #[test]
 fn pieces_join_after_other_content_left() {
-    // The forged content has the lower number; its expiration must not hide the other one.
+    // The forged fragment has the lower bundle number. Once it has expired, the fragments of the genuine content must
+    // still be found and joined.
     for mut node in nodes() {
         node.register(7);
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
@@ -268,7 +272,8 @@ fn displaced_bundle_emits_refused_event() {
 
 #[test]
 fn strangers_whole_rejoined_from_vouched_pieces() {
-    // The stranger's fragments were joined already; the whole is joined again once each part is vouched for.
+    // The fragments of an unauthenticated peer were joined already. The bundle is joined again once a vouched-for copy
+    // of each fragment has come.
     let mut node = Node::new();
     let stranger = node.comes(0, EndpointId::ipn(66, 0));
     let parts = halves(&hundred(b'H'));
@@ -287,7 +292,8 @@ fn strangers_whole_rejoined_from_vouched_pieces() {
 
 #[test]
 fn strangers_whole_awaits_vouched_pieces() {
-    // The first vouched piece dissolves the stranger's whole; half a whole is not delivered.
+    // The first vouched-for fragment dissolves the bundle that was joined from unauthenticated ones. Its other half is
+    // not vouched for yet, so nothing is delivered.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         let whole = honest(1, here());

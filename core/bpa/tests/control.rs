@@ -129,7 +129,8 @@ fn busy_bundles_are_not_evicted() {
 #[test]
 fn bundles_for_this_node_not_evicted() {
     let here = EndpointId::ipn(1, 1);
-    // 600 earlier actions exceed the 256 units of a slice, so the call ends before the bundle's turn.
+    // 600 earlier actions exceed the 256 units of a slice, so the call ends before the bundle for this node is
+    // processed.
     let router = Script {
         hears: EventMask::KEPT,
         route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
@@ -196,7 +197,7 @@ fn moving_victim_stays_until_taken() {
 
 #[test]
 fn failed_move_keeps_bundle() {
-    // The neighbour refused, so the bundle has no other home.
+    // The neighbour refused the bundle that was to move there, so the bundle must stay here.
     let control =
         Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
     let mut node = small(control);

@@ -82,7 +82,7 @@ fn anonymous_bundles_go_to_destination_only() {
 
 #[test]
 fn unsent_copy_offered_to_next_neighbour() {
-    // The copies queued for the first link never left, so they hold nothing back from the second.
+    // The copies queued for link 0 never left, so the same bundles may be offered over link 1.
     let mut node = alone(Script::flood());
     for n in 1..=3 {
         carried(&mut node, n, nine());
@@ -269,7 +269,7 @@ fn flood_reaches_each_node_once() {
 
 #[test]
 fn offers_rotate_among_neighbours() {
-    // 20 strangers wait for one bundle; each gets its turn.
+    // One bundle is offered to all 20 unauthenticated neighbours, in the order in which they connected.
     let mut node = alone(Script::flood());
     let strangers: Vec<u32> = (0..20).map(|n| node.comes(n, EndpointId::ipn(100 + u64::from(n), 0))).collect();
     node.take_sent();
@@ -280,7 +280,7 @@ fn offers_rotate_among_neighbours() {
 
 #[test]
 fn stranger_claiming_destination_gets_nothing() {
-    // A claimed name is not proof that the stranger is the destination.
+    // The peer only claims the destination's name, which does not prove that it is the destination.
     let mut node = alone(Script { wants: Box::new(|_, _, _| None), ..Script::flood() });
     node.ready(1, false);
     node.carrier(1, true);

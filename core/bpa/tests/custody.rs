@@ -92,7 +92,7 @@ fn insecure_bundle_releases_no_custody() {
 
 #[test]
 fn refused_commit_accepts_no_custody() {
-    // A bundle that the store refused would be lost with its previous custodian's copy.
+    // If the store refuses the bundle, custody must not be accepted: the previous custodian would delete the only copy.
     let mut node = node();
     node.commit = false;
     node.receive(1, asks(7));
@@ -222,8 +222,8 @@ fn forged_signals_ignored_and_counted() {
     for n in 0..1000 {
         let subject = if n % 2 == 0 { run(0, u64::MAX) } else { about(&sent[n as usize % 20]) };
         let bundle = match n % 4 {
-            // A stranger that claims the custodian's name, then a neighbour that was sent nothing and uses another's
-            // name.
+            // An unauthenticated peer that claims the name of the neighbour that was sent the bundles; then a neighbour
+            // (link 0) that was sent nothing and uses that name.
             0 | 1 => (stranger, said(3, Answer::Taken, subject, n)),
             _ => (0, said(3, Answer::Taken, subject, n)),
         };
@@ -248,7 +248,8 @@ fn downstream_custodians_signal_ends_custody() {
     node.receive(1, asks(7));
     let sent = data(&node)[0].clone();
     node.confirm(sent.id);
-    // `ipn:3.0` forwarded without custody to `ipn:9.0`; a signal in the name of `ipn:2.0` must come from it.
+    // `ipn:3.0` forwarded the bundle without taking custody, and `ipn:9.0`, a node behind it, signals. A signal in the
+    // name of the neighbour `ipn:2.0` (below) counts only if it comes over that neighbour's link.
     node.receive_over(1, 2, said(9, Answer::Taken, about(&sent), 1));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
     node.receive(3, asks(8));
@@ -297,7 +298,7 @@ fn long_signal_processed_in_slices() {
 
 #[test]
 fn custody_bundle_is_never_evicted() {
-    // Its worth is the lowest, yet the accepted custody forbids eviction.
+    // Bundle 1 has the lowest worth, yet its accepted custody forbids eviction.
     let control = Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() };
     let small = Settings { capacity_bytes: 3500, ..custody(|_| {}) };
     let mut node = Node::of(small, None, NoRouter, control);
@@ -573,7 +574,8 @@ fn looping_bundle_keeps_a_custodian() {
         node.confirm(sent.id);
         node.wait_ms(2000);
         node.said.clear();
-        // The custodian named is another one, or the same one with another number: it got the bundle from this node.
+        // The returning bundle names another custodian than on its first arrival, or the same one with another number,
+        // so that custodian received it after this node.
         let back = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
         node.receive(2, back.clone());
         node.wait_ms(2000);
@@ -587,7 +589,8 @@ fn looping_bundle_keeps_a_custodian() {
         node.wait_ms(2000);
         let told = signals(&node);
         assert!(told.len() == 1 && told[0].1.answer == Answer::Taken, "by number: {by_number}: {told:?}");
-        // The first custodian missed the signal; it may release the bundle.
+        // The same copy comes once more, so its custodian missed the signal. The answer, redundant reception, also
+        // releases it.
         node.said.clear();
         let before = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
         node.receive(5, before);
@@ -620,7 +623,7 @@ fn custody_outlives_policy_deletion() {
 
 #[test]
 fn repeated_ranges_cost_their_length() {
-    // One signal may repeat a range as often as its length allows.
+    // One signal may name the same range thousands of times; the work that it causes must be bounded by its length.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
     for n in 0..300 {
         node.receive(n, numbered(n, n));
@@ -820,7 +823,7 @@ fn refused_custody_retried_before_silent() {
 
 #[test]
 fn custodian_table_overflow_flushes_oldest_signal() {
-    // Signals gather for 1,024 custodians at most; one more sends the oldest early.
+    // Signals are collected for at most 1,024 custodians; for one more, the oldest collected signal is sent early.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..custody(|_| {}) }, None);
     let told = |node: &Node| count(node, |event| matches!(event, Event::CustodySignalled { .. }));
     for n in 0..1024 {

@@ -1,7 +1,7 @@
 //! Local delivery (RFC 9171 5.7).
 
 use crate::support::{Node, from_two};
-use farlink_base::{DeleteReason, EndpointId, Event, Facts, Priority, Refusal};
+use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, Priority, Refusal};
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_bpa::{Input, Output};
 
@@ -133,7 +133,8 @@ fn registrations_share_deliveries_evenly() {
 
 #[test]
 fn window_opens_on_deletion_in_any_order() {
-    // The window opens when the store has forgotten a delivery: a crash before that repeats it.
+    // A place in the window becomes free when the store has deleted the bundle: after an earlier crash the bundle is
+    // delivered again.
     let mut node = Node::new();
     node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 }));
     for n in 1..=10 {
@@ -185,7 +186,8 @@ fn departed_application_repeats_unanswered_only() {
 
 #[test]
 fn unanswered_bytes_bounded_each_and_total() {
-    // A quarter of the memory for one application; above the total each has one delivery at a time.
+    // One application may leave a quarter of `memory_bytes` unanswered. Once all applications exceed `memory_bytes`
+    // together, each gets one delivery at a time.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     let at = |app: u64| EndpointId::ipn(1, app as u32);
@@ -221,7 +223,7 @@ fn unanswered_bytes_bounded_each_and_total() {
 
 #[test]
 fn expired_delivery_keeps_window_slot() {
-    // The application still has the bytes of the expired bundle in its queue.
+    // The application still has the expired bundle in its queue, so the delivery keeps its place in the window.
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
     for limits in [farlink_bpa::Limits::default(), limits] {
         let few = limits.memory_bytes == 4000;
@@ -249,6 +251,18 @@ fn expired_delivery_keeps_window_slot() {
         node.tell(Input::App(AppInput::Register { registration: RegistrationId(2), endpoint: here(), window }));
         assert_eq!(node.deliveries().len(), 2 * places + 2, "what it had is another's");
     }
+}
+
+#[test]
+fn bundle_expired_before_delivery_frees_window() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here()).lifetime_ms(1000));
+    // The application registers after the end of the lifetime, before the node's timer for it was served.
+    node.now += Duration::from_millis(1500);
+    node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 1 }));
+    assert_eq!((node.held(), node.deliveries().len()), (0, 0));
+    node.receive(2, from_two(2, here()));
+    assert_eq!(node.deliveries().len(), 1, "the expired bundle holds no place in the window");
 }
 
 #[test]

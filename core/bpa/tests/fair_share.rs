@@ -1,4 +1,4 @@
-//! Shares of the store: of strangers, of sources, of previous nodes, and the reserve.
+//! Shares of the store for unauthenticated neighbours (`strangers`), sources and previous nodes, and the reserve.
 
 use crate::support;
 
@@ -35,7 +35,7 @@ fn taken(node: &Node) -> usize {
 fn strangers_fill_their_share_only() {
     let mut node = node(Limits { stranger_bytes: 4 * SIZE, ..Default::default() });
     for n in 0..6 {
-        // Each bundle comes from another stranger under another name; the last stranger has no entry among the
+        // Each bundle comes from another unauthenticated peer under another name; the last peer has no entry among the
         // neighbours.
         let link = if n < 5 { node.comes(n as u32, EndpointId::ipn(10 + n, 0)) } else { LinkId::DYNAMIC | 99 };
         node.receive_over(link, n, bundle(10 + n, n));
@@ -55,7 +55,8 @@ fn forged_source_fills_no_share() {
     let mut before = node(limits);
     let stranger = before.comes(0, EndpointId::ipn(2, 0));
     for n in 0..9 {
-        // The stranger also forges the previous node, by which alone the node knows the origin after a restart.
+        // The peer also forges the previous node block, from which alone the node knows the bundle's origin after a
+        // restart.
         before.receive_over(stranger, n, bundle(2, n).previous(2));
     }
     assert_eq!(taken(&before), 5, "the strangers' share");
@@ -78,7 +79,8 @@ fn forged_source_fills_no_share() {
 
 #[test]
 fn strangers_share_survives_restart() {
-    // The index flag of a stranger's bundle is stored, so that the share is known after a restart.
+    // The store keeps a flag for each bundle of an unauthenticated neighbour, so that their share is known after a
+    // restart.
     let limits = Limits { stranger_bytes: 2 * SIZE, ..Default::default() };
     let mut before = node(limits);
     let link = before.comes(0, EndpointId::ipn(10, 0));
@@ -160,7 +162,8 @@ fn reserve_serves_urgent_and_local_bundles() {
 
 #[test]
 fn idle_application_fills_no_reserve() {
-    // The reserve serves applications that read; 150 bundles fit beside it.
+    // The reserve of 20 bundles is for applications that take their bundles (service 8), not for an idle one (service
+    // 7). 150 bundles fit beside it.
     let limits = Limits { reserved_bytes: 20 * SIZE, ..Default::default() };
     let mut node =
         Node::of(Settings { capacity_bytes: 170 * SIZE, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);
@@ -344,7 +347,8 @@ fn full_memory_serves_links_one_by_one() {
 
 #[test]
 fn reservations_charge_previous_node() {
-    // Slow neighbours: an unfinished arrival may not reserve more than its sender could fill.
+    // Bundles that a neighbour has begun to send reserve room. Together they may reserve no more than the share of one
+    // previous node.
     let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
     let capacity_bytes = 160 * SIZE;
     let mut node = Node::of(Settings { capacity_bytes, ..crate::support::bounded(limits) }, None, NoRouter, OnlyRoom);

@@ -295,7 +295,8 @@ fn two_refused() -> Node {
 
 #[test]
 fn cancelled_bundle_is_no_probe() {
-    // A cancelled bundle as probe would leave the backoff without an outcome.
+    // After the backoff one bundle probes the neighbour. A cancelled bundle is never sent, so as the probe it would
+    // never end the backoff.
     let mut node = two_refused();
     node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
     node.wait_ms(1100);

@@ -322,7 +322,7 @@ fn incomplete_fragments_leave_room_for_others() {
 
 #[test]
 fn strangers_fragments_charge_no_source() {
-    // A stranger may write any source, so its fragments count to the strangers' half only.
+    // An unauthenticated peer may write any source, so its fragments count only towards the half for such peers.
     for names in [1, 200] {
         let limits = Limits { fragments: 100, ..Limits::default() };
         let mut node = Node::with(crate::support::bounded(limits), None);

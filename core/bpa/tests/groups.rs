@@ -19,7 +19,7 @@ fn join(node: &mut Node, member: u64) {
 fn leave(node: &mut Node, member: u64) {
     node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(member) }));
 }
-/// Deliveries so far: member, sequence number, marked as a possible repetition.
+/// Deliveries so far: member, sequence number, and whether the delivery was marked as a possible repetition.
 fn had(node: &Node) -> Vec<(u64, u64, bool)> {
     all(node).iter().map(|(member, _, sequence, again)| (*member, *sequence, *again)).collect()
 }
@@ -78,7 +78,8 @@ fn late_member_gets_held_bundles_once() {
 
 #[test]
 fn rejoining_member_gets_no_duplicate() {
-    // Memories of departed members are bounded; a member that had the bundle keeps the node from taking it again.
+    // Few departed members are remembered. Because one of them took the bundle, the node refuses another copy of it as
+    // a duplicate.
     let mut node =
         Node::with(Settings { routes: vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))], ..settings() }, None);
     join(&mut node, 1);
@@ -114,7 +115,7 @@ fn group_duplicate_refused_after_delivery_too() {
     assert_eq!(node.verdicts(), [(1, Ok(())), (2, duplicate), (3, duplicate)]);
     assert_eq!(had(&node).len(), 1);
     leave(&mut node, 1);
-    // Without a member that had it, the arrival is accepted as usual.
+    // No member took the second bundle, so another copy of it is accepted as usual.
     node.receive(4, from_two(2, news()));
     node.confirm(node.sent()[1].id);
     node.receive(5, from_two(2, news()));
@@ -173,7 +174,7 @@ fn exhausted_hop_limit_still_serves_members() {
 
 #[test]
 fn members_get_durable_bundles_only() {
-    // An undurable delivery would be repeated unmarked after a crash.
+    // A bundle delivered before it is durable could be delivered again after a crash, without the mark for repetitions.
     let mut node = flood();
     node.commit = false;
     join(&mut node, 1);

@@ -100,7 +100,7 @@ fn flooding_neighbour_delays_no_other() {
 
 #[test]
 fn claimed_names_share_one_hello_budget() {
-    // Names that cost nothing must not multiply the budget.
+    // Anyone can claim any number of names at no cost, so all neighbours with merely claimed names share one budget.
     let (mut node, heard) = listening();
     node.carrier(0, true);
     for n in 0..200u32 {
@@ -118,7 +118,8 @@ fn claimed_names_share_one_hello_budget() {
 
 #[test]
 fn newest_summary_replaces_waiting_one() {
-    // A summary is complete, so an older one is obsolete; after a disconnect all are.
+    // A summary lists all bundles of its sender, so an older one is obsolete; after a disconnect every waiting summary
+    // is.
     let (mut node, heard) = listening();
     carried(&mut node, 1, nine());
     let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);

@@ -123,7 +123,8 @@ fn stale_summary_causes_no_second_copy() {
     node.carrier(0, true);
     node.wait_ms(2100);
     assert_eq!(names(&data(&mut node)), []);
-    // A neighbour whose own summary lists the bundle gets no copy either.
+    // The neighbour refuses the copy as a duplicate. It has the bundle then, although its last summary did not list it,
+    // and gets no further copy.
     node.send(nine(), Priority::Normal);
     let copy = data(&mut node);
     hello(&mut node, 0, &[], true);

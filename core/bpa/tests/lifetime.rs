@@ -60,7 +60,7 @@ fn late_timer_sends_nothing_expired() {
     node.ready(1, false);
     node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
     node.receive(2, from_two(2, here()).lifetime_ms(1000));
-    // One nanosecond late, before the timer has run.
+    // The lifetime ended one nanosecond ago, and its timer has not run yet.
     node.now += Duration::from_nanos(1_000_000_001);
     node.once(Input::Ready { link: farlink_base::LinkId(1), ready: true });
     node.settle();

@@ -24,7 +24,7 @@ fn list_resumes_behind_departed_bundle() {
         if !more {
             break;
         }
-        // The list must continue although the bundle it reached leaves, and one that it has not reached.
+        // The list must continue although two bundles leave: the last one listed, and one that is not listed yet.
         let last = *seen.last().unwrap();
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last) });
         node.admin(AdminInput::Cancel { bundle: BundleHandle(last + 5) });
@@ -36,7 +36,7 @@ fn list_resumes_behind_departed_bundle() {
 
 #[test]
 fn page_behind_forgotten_bundle_skips_older() {
-    // The page is given a number, not a place: it must start behind 1000 whether or not that bundle is held.
+    // `page` starts from a number, not from a position in the book: it must skip all bundles up to number 1000.
     let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..settings() }, None);
     send(&mut node, 77, 1200);
     let list = node.agent.begin_list();
@@ -52,7 +52,8 @@ fn page_behind_forgotten_bundle_skips_older() {
 
 #[test]
 fn departures_are_listed_and_summed() {
-    // Causes with a known departure (contact), with none (no route), and with a next attempt (full neighbour).
+    // Three bundles wait for different reasons: a contact, so that the time of departure is known; a route, so that it
+    // is not; and the next attempt at a full neighbour.
     let mut node = Node::with(settings(), Some(plan(100, 200, 1_000_000)));
     send(&mut node, 2, 3);
     send(&mut node, 77, 2);

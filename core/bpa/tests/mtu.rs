@@ -117,7 +117,7 @@ fn unfragmentable_bundle_takes_wider_link() {
 
 #[test]
 fn unfragmentable_bundle_waits_with_one_event() {
-    // Shorter bundles must not wait behind it, and link changes must not repeat the event.
+    // The long bundle that must not be cut must not hold up shorter ones, and link changes must not repeat its event.
     let mut node = taking(1400);
     node.ask(uncut(two(), 5000));
     node.send_bytes(two(), 100);
@@ -195,7 +195,8 @@ fn fragments_charge_rate_and_contact() {
 
 #[test]
 fn copies_unfragmented_handovers_fragmented() {
-    // Fragments of a copy could not be completed by other holders; a handover sends all of them.
+    // A copy is not fragmented, because other holders of the bundle could not supply a missing fragment. A handover
+    // sends all fragments.
     let wants = |keep: bool| -> Script {
         let want =
             move |held: &farlink_book::Held| if keep { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) };

@@ -53,7 +53,7 @@ fn claimed_name_displaces_no_proven_one() {
 
 #[test]
 fn bundle_waits_for_stranger_to_connect() {
-    // A claimed name suffices as a route while nobody with a better proof has it.
+    // A merely claimed name suffices as a route while no neighbour has proven the name or is configured with it.
     let mut node = Node::new();
     node.send(EndpointId::ipn(4, 1), Priority::Normal);
     assert_eq!(node.waits_for(), "no route to ipn:4.0");
@@ -205,7 +205,7 @@ fn session_start_meets_neighbour() {
 
 #[test]
 fn strangers_are_bounded() {
-    // Above the limit a stranger gets no link entry, but its bundles are still accepted.
+    // Above the limit, an unauthenticated peer gets no link entry, but its bundles are still accepted.
     let limits = farlink_bpa::Limits { dynamic_links: 2, ..Default::default() };
     let mut node = Node::with(crate::support::bounded(limits), None);
     for n in 0..4 {
@@ -339,7 +339,7 @@ fn announced_neighbour_counts_as_stranger() {
     assert_eq!(node.agent.status(node.now).strangers.0, 1);
     node.receive_over(0, 2, from_two(2, EndpointId::ipn(99, 1)));
     assert_eq!((node.agent.status(node.now).strangers.0, node.held()), (1, 2));
-    // Pieces of an interrupted transfer count in the same way.
+    // Pieces that an interrupted transfer left are charged to unauthenticated neighbours, too.
     let whole = from_two(3, EndpointId::ipn(99, 1)).payload(farlink_base::Payload::fill(1, 9000));
     node.begins(7, 3, whole.clone());
     let (bundle, hop) = whole.piece(0..5000).parts();

@@ -206,6 +206,25 @@ fn bundle_above_contact_volume_is_split() {
     }
 }
 
+#[test]
+fn refused_next_hop_gets_no_fragment() {
+    // The congestion control forbids the only next hop, so no half of the bundle may leave there, either.
+    let leg = NextHop { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
+    for (allowed, count) in [(true, 1), (false, 0)] {
+        let script = Script {
+            uses_plan: true,
+            route: Box::new(move |_, _, _| RouteDecision::One(leg)),
+            part: Box::new(move |_, _| Some(leg)),
+            ..Script::default()
+        };
+        let allow = move |_: &_, _: &_, want: Option<farlink_book::CopyOffer>| want.filter(|_| allowed);
+        let rule = support::Rule { allow: Box::new(allow), ..support::Rule::default() };
+        let mut node = Node::of(settings(), Some(plan(0, 100, 80_000_000)), script, rule);
+        node.send_bytes(EndpointId::ipn(5, 1), 24_000);
+        assert_eq!((node.sent().len(), node.held()), (count, 1));
+    }
+}
+
 /// Keeps 5050-5.8-1.
 #[test]
 fn unfragmentable_bundle_stays_whole() {

@@ -64,7 +64,7 @@ fn quota_counts_by_previous_node() {
 
 #[test]
 fn proven_name_moves_quota_charge() {
-    // The proof also covers earlier bundles of the link.
+    // Bundles that came over the link before the proof are charged to the proven name, too.
     let two: EndpointId = "dtn://two/".parse().unwrap();
     let mut node = node(vec![quota(&[], &["ipn:2.0"], 1 << 20, 9), quota(&[], &["dtn://two/"], 1 << 20, 3)]);
     let counts = |node: &Node| node.agent.status(node.now).quotas.iter().map(|q| q.bundles).collect::<Vec<_>>();
@@ -106,7 +106,8 @@ fn claimed_name_leaves_owner_quota() {
 
 #[test]
 fn name_in_bundle_gains_no_quota() {
-    // The peer names itself in its first bundle only; its earlier bundles count to that name from then on.
+    // The peer names itself in the previous node block from its second bundle on. Its first bundle is then charged to
+    // that name, too.
     let mut node = node(vec![quota(&[], &["ipn:8.0"], 1 << 20, 3)]);
     let link = farlink_base::LinkId(farlink_base::LinkId::DYNAMIC);
     node.tell(farlink_bpa::Input::PeerUp { link, claimed: None, node: None, proven: None });

@@ -17,7 +17,7 @@ use farlink_bpa::{About, Answer, Counts, Edge, Input, Numbers, OfferToken, Outpu
 use nodes::{closed, quotas, rare, small};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One run with the observer's model of it.
+/// One random run: the node under test, and a model of the state that its outputs imply.
 struct RandomRun {
     seed: u64,
     rng: Rng,

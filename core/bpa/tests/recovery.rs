@@ -162,7 +162,7 @@ fn clockless_restart_keeps_residence() {
         node.wait_ms(remaining_ms + 1_000);
         assert_eq!(node.deleted(), [DeleteReason::Expired]);
     }
-    // The note was lost; the stored record proves a longer operating time, which the next note contains.
+    // No operating time was noted. The stored record proves at least 100 s, so the time to be noted next includes them.
     assert!(found_after(0).agent.ran_ms(Instant::ZERO) >= 100_000);
     let node = found_after(u64::MAX);
     node.agent.ran_ms(Instant(u64::MAX));
@@ -346,7 +346,7 @@ fn insecure_bundle_is_never_stored() {
 fn forged_own_source_stays_foreign_after_restart() {
     use support::{NoRouter, Rule};
     let mut node = Node::new();
-    // The first is a neighbour's forgery without a previous node block, the second is local.
+    // The first bundle is a neighbour's forgery without a previous node block; the second was created here.
     node.receive(1, Bundle::new(EndpointId::ipn(1, 7), EndpointId::ipn(8, 1), 1));
     node.send(EndpointId::ipn(8, 1), Priority::Normal);
     node.receive(2, Bundle::new(EndpointId::ipn(5, 7), EndpointId::ipn(8, 1), 2));

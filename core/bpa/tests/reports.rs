@@ -4,6 +4,7 @@ use crate::support;
 
 use crate::support::{NOW_UTC, Node, Sent, Toy, from_two};
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Facts, LinkId};
+use farlink_bpa::Settings;
 use farlink_bpa::app::AdminInput;
 
 /// Keeps 9171-5.1-1, 9171-5.4-10, 9171-6.2-2, 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
@@ -176,4 +177,23 @@ fn damaged_bundles_deletion_reported_once() {
             assert_eq!((status, reason), (farlink_bpa::Status::Deleted as u8, DeleteReason::BlockUnintelligible as u8));
         }
     }
+}
+
+#[test]
+fn report_without_room_is_made_later() {
+    let mut node = Node::with(Settings { capacity_bytes: 1100, ..crate::support::reporting(true) }, None);
+    let here = EndpointId::ipn(1, 1);
+    node.receive(1, from_two(9, here.clone()).payload(farlink_base::Payload::fill(9, 1040)));
+    let damaged = |node: &mut Node, ticket| {
+        let bundle = from_two(1, EndpointId::ipn(8, 1)).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
+        let error = farlink_base::Malformed { offset: 70, reason: "the CRC of a payload" };
+        let (link, token, bundle) = (LinkId(0), support::token(ticket), bundle.parts().0);
+        node.tell(farlink_bpa::Input::Damaged { link, token, bundle, error });
+        node.sent().iter().filter(|sent| sent.bundle.is_administrative()).count()
+    };
+    assert_eq!((node.held(), damaged(&mut node, 2)), (1, 0), "the store is full");
+    node.register(1);
+    node.done(node.deliveries()[0].0, true);
+    assert_eq!(node.held(), 0);
+    assert_eq!((damaged(&mut node, 3), damaged(&mut node, 4)), (1, 1), "once");
 }

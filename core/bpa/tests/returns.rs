@@ -245,7 +245,8 @@ fn distinct_contents_do_not_return_each_other() {
 
 #[test]
 fn strangers_copy_delays_no_failed_send() {
-    // A stranger's repeat during a transmission is held back as any return; a failed transmission is not.
+    // A copy from an unauthenticated peer while the bundle is being sent could be a return, so it is not sent at once.
+    // If the transmission fails, it is repeated without delay.
     for mut node in nodes() {
         let stranger = node.comes(0, EndpointId::ipn(66, 0));
         node.receive(1, plain(1, b'H'));

@@ -57,7 +57,7 @@ fn mass_expiry_runs_in_slices() {
 
 #[test]
 fn arrival_served_during_mass_expiry() {
-    // An input comes before the follow-up work of earlier ones.
+    // A new input is processed before the follow-up work of earlier inputs.
     let mut node = node(None);
     fill(&mut node, &EndpointId::ipn(8, 1));
     node.now += Duration::from_secs(100);
@@ -74,7 +74,7 @@ fn removed_links_queue_rerouted_in_slices() {
     node.add_link(&LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
     node.ready(0, false);
     node.ready(5, false);
-    // Both kinds of work share the slice.
+    // Link 0 has all bundles in its queue; after its removal each must be routed again, within the slices.
     fill(&mut node, &EndpointId::ipn(2, 1));
     node.said.clear();
     node.agent.remove_link(node.now, LinkId(0), &mut node.edge, &mut node.said);

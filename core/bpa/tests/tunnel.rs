@@ -104,7 +104,7 @@ fn refused_bundle_repeats_after_backoff() {
 
 #[test]
 fn failed_outer_bundle_repeats_inner() {
-    // The outer bundle may be lost; the inner one enters again in a new one.
+    // If the outer bundle is lost, the inner bundle is sent again in a new outer bundle.
     let mut node = plain();
     node.receive(1, to_nine(1));
     wrap(&mut node);
@@ -190,7 +190,7 @@ fn outer_bundle_stays_until_inner_stored() {
 
 #[test]
 fn refused_inner_bundle_signalled_or_retried() {
-    // Number 0 requests no signal, so nobody else would retry.
+    // Transmission number 0 requests no signal, so the near end does not learn of the refusal; this node must retry.
     for number in [0, 77] {
         let mut node = node();
         node.receive_over(1, 1, record(3, 1, carried(number)));
@@ -223,7 +223,8 @@ fn inner_bundle_inherits_previous_node() {
 
 #[test]
 fn inner_bundle_from_strangers_pieces_is_strangers() {
-    // A whole that was joined from a stranger's fragments has no mark of its own.
+    // The outer bundle was joined from fragments of an unauthenticated peer. It has no such mark itself, yet its inner
+    // bundle must be charged to unauthenticated peers.
     let mut node = node();
     let stranger = node.comes(5, EndpointId::ipn(8, 0));
     let whole = record(3, 1, carried(0));
@@ -238,7 +239,8 @@ fn inner_bundle_from_strangers_pieces_is_strangers() {
 
 #[test]
 fn inner_bundle_charges_far_ends_quota() {
-    // Otherwise a neighbour could exceed its quota by encapsulation.
+    // The inner bundle is charged to the node at the other end of the tunnel, which could otherwise exceed its quota by
+    // encapsulation.
     let mut node = node();
     let (sources, neighbours) = (vec![], vec!["ipn:3.0".to_string()]);
     node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 2 }]);
@@ -295,11 +297,12 @@ fn inner_bundle_may_return_to_carrier() {
 
 #[test]
 fn hello_inside_tunnel_is_ignored() {
-    // Any node that makes a neighbour carry its outer bundle could otherwise speak in that neighbour's name.
+    // Inner hellos and custody signals do not count: with an outer bundle that a neighbour carries, any node could
+    // speak in that neighbour's name.
     let mut told = tunnel(|_| {});
     told.custody = Some(Box::new(farlink_bpa::CustodySettings::default()));
     let mut node = Node::with(told, None);
-    // In custody here and sent to `ipn:2.0`, whose name is proven.
+    // This bundle is in custody here, and was sent to `ipn:2.0`.
     node.receive_over(1, 1, Bundle::new(EndpointId::ipn(3, 5), EndpointId::ipn(2, 1), 1).custody(3, None));
     let sent = outer(&node).into_iter().find(|sent| !sent.bundle.is_administrative()).unwrap();
     node.confirm(sent.id);

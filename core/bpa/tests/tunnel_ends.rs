@@ -19,8 +19,8 @@ fn around(node: &Node) -> Vec<support::Sent> {
 
 #[test]
 fn signal_from_before_return_ends_nothing() {
-    // The far end forwarded the bundle, and it returned before the far end's signal. The node that returned it has
-    // released it, so an accepted signal would lose it.
+    // The far end forwarded the bundle, and another node returned it here before the far end's signal came. That node
+    // no longer has it: if the signal released the bundle here, it would be lost.
     for begun in [false, true] {
         let mut node = node();
         let first = through(&mut node, 1);
@@ -62,8 +62,8 @@ fn previous_nodes_repeat_keeps_transmissions() {
 
 #[test]
 fn signals_request_no_signals() {
-    // The tunnel also serves bundles for the far end itself: signals to it enter the tunnel, and each would request
-    // another.
+    // The tunnel also takes bundles for its far end. So this node's signals to the far end enter the tunnel, where each
+    // would request another signal.
     let mut node = Node::with(tunnel(|tunnel| tunnel.to = vec!["*".into()]), None);
     node.receive_over(1, 1, record(3, 1, carried(77)));
     let [delivery] = open(&mut node)[..] else { panic!("one") };
@@ -114,7 +114,8 @@ fn late_signal_admits_waiting_bundle() {
     let first = wrap(&mut node)[0];
     let left = around(&node)[0].id;
     node.confirm(left);
-    // The retransmission is entering the tunnel; another bundle waits.
+    // Bundle 1 enters the tunnel again, as a retransmission; bundle 2 must wait, because the tunnel takes one bundle at
+    // a time.
     node.wait(Duration::from_secs(12));
     assert_eq!(inside(&node).len(), 1);
     node.receive(2, to_nine(2));
@@ -134,7 +135,8 @@ fn long_signals_end_admits_waiting_bundle() {
     let given = wrap(&mut node);
     let leave = |node: &mut Node| around(node).into_iter().for_each(|sent| node.confirm(sent.id));
     leave(&mut node);
-    // The bundles are retransmitted; the last is still entering, and others fill the room that it leaves.
+    // The bundles are retransmitted: 19 leave again, and the last is still entering the tunnel. New bundles take the 19
+    // free places.
     node.wait(Duration::from_secs(12));
     let again = inside(&node);
     assert_eq!((again.len(), again[19].bundle.sequence), (20, 20));
@@ -152,7 +154,7 @@ fn long_signals_end_admits_waiting_bundle() {
 
 #[test]
 fn refusal_ends_signal_wait() {
-    // A refusal is the signal, so the timeout is void.
+    // A refusal is also a signal, so the timeout for a missing signal no longer applies.
     let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
     let first = through(&mut node, 1);
     node.receive(2, to_nine(2));

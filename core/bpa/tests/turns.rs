@@ -1,4 +1,5 @@
-//! Links to met neighbours take turns: one bundle in each, and a request when there are more.
+//! Links to neighbours in radio contact ([`Origin::Met`]) take turns: one bundle leaves in each turn, and a request for
+//! the next turn follows while bundles are left.
 
 use crate::support::meeting::{alone, carried, nine};
 use crate::support::{Bundle, Node, Script, link};
@@ -54,7 +55,7 @@ fn one_bundle_leaves_per_turn() {
         node.said.clear();
     }
     assert_eq!(turn(&mut node, 4), 0);
-    // Later bundles request one more turn.
+    // Two later bundles cause one request for a turn.
     for n in [4, 5] {
         node.receive_over(0, n, Bundle::new(EndpointId::ipn(5, 5), nine(), n));
     }

@@ -62,8 +62,8 @@ impl Bundle {
             }
             return;
         }
-        // Replicate in fragments: each needs its own age, hop limit and priority. The previous node is rewritten on
-        // every hop.
+        // Every fragment needs its age, hop limit, priority and labels, so these blocks are replicated. The previous
+        // node block need not be: every hop writes its own.
         let flags = match data {
             BlockData::PreviousNode(_) | BlockData::Unknown(_) => BlockFlags::default(),
             BlockData::Age(_)

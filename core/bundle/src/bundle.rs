@@ -106,11 +106,11 @@ pub enum BlockData {
     HopCount(HopCount),
     /// Quality of service (type 193, ION).
     QualityOfService(QualityOfService),
-    /// Labels of the router and of the congestion control, such as the copies a replicating router handed over (type
-    /// 240, private use, ours).
+    /// Labels of the router and of the congestion control, such as the number of copies that a replicating router hands
+    /// over (type 240, Farlink's private block).
     Labels([u32; 2]),
     /// Marks a bundle that a node on the path received from an unconfigured neighbour; always the number 1 (type 241,
-    /// private use, ours).
+    /// Farlink's private block).
     Unvouched,
     /// Any other type, carried verbatim.
     Unknown(Bytes),

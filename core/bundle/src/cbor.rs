@@ -3,7 +3,7 @@
 pub use crate::put::{ByteSink, Count, head_len, put_bytes, put_head, put_uint};
 use farlink_base::{Malformed, PayloadReader};
 
-/// Deepest nesting that is skipped; a bundle needs five levels.
+/// Maximum nesting of an item that is skipped as a whole; more is an error. A bundle needs five levels.
 pub(crate) const MAX_DEPTH: usize = 16;
 
 /// Major type of unsigned integers.
@@ -332,7 +332,7 @@ pub(crate) fn skip_item(source: &mut impl ByteSource) -> Result<bool, &'static s
             4 | 5 if value > u64::MAX / 4 => return Err("a CBOR item beyond 64 bits of length"),
             4 => value,
             5 => 2 * value,
-            // A tag is followed by the item it tags, which counts instead of it.
+            // A tag and the item after it are one item, which is counted when the latter is complete.
             6 => continue,
             _ => 0,
         };

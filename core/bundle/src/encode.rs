@@ -131,7 +131,7 @@ pub(crate) type BlockFields = (u64, u64, BlockFlags, CrcType);
 pub(crate) fn put_block(fields: BlockFields, data: &BlockData, out: &mut impl ByteSink, accel: &Accel) {
     put_block_around(fields, |out| put_data(data, out), out, accel);
 }
-/// Encodes a canonical block around its block-type-specific data, given without their byte string.
+/// Encodes a canonical block; `data` is its block-type-specific data without the head of their byte string.
 pub(crate) fn put_raw_block(fields: BlockFields, data: &[u8], out: &mut impl ByteSink, accel: &Accel) {
     put_block_around(fields, |out| put_bytes(out, data), out, accel);
 }

@@ -152,7 +152,7 @@ impl BundleEnd {
             // The doubled count of a map must not overflow.
             4 | 5 if value > u64::MAX / 4 => Err("a CBOR item beyond 64 bits of length"),
             4 | 5 if value > 0 => self.children(value << (major - 4)),
-            // A tag is followed by the item it tags, which counts instead of it.
+            // A tag and the item after it are one item, which is counted when the latter is complete.
             6 => Ok(Place::Item),
             _ => Ok(self.completed()),
         }
@@ -189,7 +189,7 @@ impl BundleEnd {
                 field(if old.references == 0 { OldField::Length } else { OldField::Reference })
             }
             OldField::Length => {
-                // Only a payload may be longer than a head.
+                // Only the payload may be longer than `MAX_HEAD_BYTES`.
                 let most = if old.kind == kind::PAYLOAD.into() { u64::MAX } else { MAX_HEAD_BYTES as u64 };
                 return self.old_data(value, most);
             }
@@ -206,7 +206,8 @@ impl BundleEnd {
         if self.old.flags & block_flags::LAST != 0 {
             return Ok(Place::Over);
         }
-        // The primary block, the payload, and as many others as a reader accepts.
+        // The count includes the primary block, but not the block that ends here: the payload and the extension blocks
+        // that a reader accepts may follow the primary block.
         if self.old.blocks == MAX_EXTENSION_BLOCKS + 1 {
             return Err(NO_END);
         }

@@ -239,7 +239,8 @@ impl<'a> HeadWalk<'a, '_> {
         let primary = read_primary(&mut self.reader, self.bytes, self.profile, self.accel)?;
         let primary_end = self.reader.position();
         if let Some(place) = primary.fragment {
-            // A node that fragments writes these numbers.
+            // Offset and total length were added by the node that fragmented the bundle, so they do not count against
+            // the source's limit.
             self.hop_bytes += (head_len(place.offset) + head_len(place.total)) as usize;
         }
         loop {

@@ -1,4 +1,4 @@
-//! CRC types that a hop gives to the blocks of a departing bundle, of all but the primary one (RFC 9171 4.3.1).
+//! CRC types that a hop sets on the blocks of a departing bundle; the primary block keeps its own (RFC 9171 4.3.1).
 
 use crate::common::bundle;
 use farlink_base::{

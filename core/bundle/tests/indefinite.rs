@@ -92,7 +92,8 @@ proptest! {
         bundle in bundle(), which in any::<u64>(), at in any::<prop::sample::Index>(),
     ) {
         let (closed, hop) = read(&wire(&bundle), Profile::Strict).unwrap();
-        // A hop rewrites or removes previous nodes of other schemes.
+        // `render` keeps the received bytes of a previous node block only for ipn; for other schemes it encodes the
+        // block again.
         prop_assume!(matches!(hop.previous, EndpointId::Ipn { .. } | EndpointId::Null));
         prop_assume!(render(&closed, &hop, None) == wire(&bundle));
         let bytes = opened(&wire(&bundle), which);
@@ -161,7 +162,7 @@ fn indefinite_block_item_count_is_checked() {
     blocks.take(1).unwrap();
     for _ in 0..2 {
         blocks.item().unwrap();
-        // After the last item of the block, before its break.
+        // An extra item is inserted after the last item of the block, before its break.
         let mut more = good.clone();
         more.insert(blocks.position() - 1, 0);
         let error = read(&more, Profile::Permissive).unwrap_err();

@@ -91,7 +91,7 @@ fn v6_vector_contents_are_decoded() {
 
 #[test]
 fn made_dictionary_bundle_matches_vector() {
-    // The bundle equals that of another implementation.
+    // The encoded bundle, with its dictionary, must equal the vector byte for byte.
     let wire = valid("dictionary");
     let (meta, _) = v6::read(&rope(&wire), Profile::Strict).unwrap();
     let draft = v6::BundleDraft {

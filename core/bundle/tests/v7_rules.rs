@@ -180,7 +180,7 @@ fn hop_limit_range_is_enforced() {
 /// Keeps 9171-6.1.1-5, 9171-6.1.1-7.
 #[test]
 fn clockless_report_has_unknown_time() {
-    // A bundle that requests times gets one, even from a node without clock (RFC 9171 4.2.6: 0).
+    // A report has a time if the bundle requests times, even from a node without clock: 0 (RFC 9171 4.2.6).
     let (mut meta, _) = read(&plain(), Profile::Strict).unwrap();
     let unknown = Some(DtnTime::UNKNOWN);
     for (asks, clock, said) in [

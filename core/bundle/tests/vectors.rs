@@ -17,7 +17,7 @@ fn hex(text: &str) -> Vec<u8> {
 fn read(bytes: &[u8], profile: Profile) -> Result<Bundle, farlink_base::Malformed> {
     decode(&Payload::from(bytes.to_vec()), profile, &Accel::default())
 }
-/// Re-encodes by the engine's codec.
+/// Decodes a bundle with the engine's codec and encodes it again.
 fn again(bytes: &[u8], profile: Profile) -> Result<Bytes, farlink_base::Malformed> {
     let (accel, mut out) = (Accel::default(), BytesMut::new());
     let (meta, hop) = v7::read(&Payload::from(bytes.to_vec()), profile, &accel)?;

@@ -23,7 +23,7 @@ pub struct BundlePassage<'a> {
     pub head: &'a [u8],
     /// Length of the bundle, bytes; if it was cut short, the number of bytes that passed.
     pub length: u64,
-    /// Time at which a byte of the bundle passed first. Repetitions of a byte do not count.
+    /// Earliest time at which a byte of the bundle passed. Repetitions of a byte do not count.
     pub first: Instant,
     /// Time at which the last missing byte passed; from then on a receiver can have the bundle.
     pub last: Instant,

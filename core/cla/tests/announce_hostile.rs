@@ -91,7 +91,7 @@ fn connection_attempts_are_rate_limited() {
     // An attacker must not be able to direct repeated connections at a third party.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut rng = Rng::new(2);
-    // The address of a victim, announced with changing node IDs and ports.
+    // Beacons announce a victim's address with changing node IDs and ports.
     for n in 0..60_000u64 {
         let port = 1 + rng.below(4) as u16;
         let said = serving(&format!("ipn:{}.0", rng.below(1 << 40) + 2), 5, n as u32, &[("tcpclv4", port)]);
@@ -112,7 +112,7 @@ fn connection_attempts_are_rate_limited() {
 
 #[test]
 fn forged_name_or_address_takes_nothing() {
-    // Neither another's node ID nor its address gains a forger anything.
+    // A forger gains nothing by announcing a neighbour's node ID, nor by sending from the neighbour's address.
     let mut site = met();
     // The forger sends the neighbour's node ID from elsewhere; and, as if from the neighbour's address, another node
     // ID, another port and a farewell.
@@ -145,7 +145,7 @@ fn configured_neighbour_is_never_displaced() {
 
 #[test]
 fn neighbour_limit_keeps_present_neighbours() {
-    // At the limit, neighbours that are present keep their places.
+    // At the limit on neighbours, those present keep their links.
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.neighbours_max = 5);
     let address = |n: u64| format!("10.0.0.{n}:3003");
     for n in 2..7 {
@@ -159,7 +159,7 @@ fn neighbour_limit_keeps_present_neighbours() {
         assert!(site.links() <= 5);
     }
     assert_eq!((site.links(), site.lost.len()), (5, 0));
-    // When one leaves, a node that announced itself later takes its place.
+    // When a neighbour falls silent, a node that announced itself later gets its link.
     site.world.answer.insert(at("10.0.0.9:4556"));
     site.world.answer.remove(&at("10.0.0.4:4556"));
     for second in 300..500u64 {
@@ -177,7 +177,7 @@ fn immediate_disconnects_increase_backoff() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for tenth in 0..10_000u32 {
         site.receive("10.0.0.66:3003", &beacon("ipn:66.0", 1));
-        // The peer is up for a second, then gone.
+        // The peer accepts a connection, and is gone 1.5 s after the attempt.
         let there = site.discovered.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
         site.world.answer.clear();
         if there {
@@ -194,7 +194,7 @@ fn alternating_neighbour_backs_off() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut newcomer = None;
     for n in 0..600u32 {
-        // A victim that does not answer, or answers late.
+        // Beacons from the address of a victim, which accepts no connection.
         site.receive("192.0.2.1:3003", &numbered("ipn:66.0", 5, n));
         site.until(f64::from(n) + 0.5);
         site.receive("192.0.2.1:3003", &numbered("ipn:66.0", 0, n));

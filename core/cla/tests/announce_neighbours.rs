@@ -129,7 +129,7 @@ fn farewell_ends_link_without_session() {
 
 #[test]
 fn unanswered_attempts_back_off() {
-    // An attempt may last ten seconds; then the address waits twice as long as the last time.
+    // An attempt may last ten seconds. Before the next one the node waits twice as long as the time before.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for second in 0..2000 {
         site.receive(B, &numbered("ipn:2.0", 5, second));
@@ -144,7 +144,8 @@ fn unanswered_attempts_back_off() {
 
 #[test]
 fn lasting_session_is_redialled_at_once() {
-    // After a session of a moment, in contrast, the node waits.
+    // A neighbour is connected to again at once after a session of ten seconds or more, and after the backoff if the
+    // session was shorter.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     let receive = |site: &mut AnnounceSite, until: u64| {

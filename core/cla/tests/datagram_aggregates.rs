@@ -69,7 +69,7 @@ fn bundles_go_alone_without_peer_support() {
 
 #[test]
 fn broken_aggregate_loses_only_its_remainder() {
-    // A mark for an unknown service hides where its item ends, so the rest of the block is lost.
+    // The length of an item for an unknown service is unknown, so the rest of its block is lost.
     let item = |mark: &[u8], number| [mark, &bundle(number, 40).to_bytes().unwrap()].concat();
     let mut b = LtpBench::new(2, 1, |_, _| {});
     // The second item is for an unknown service, so its end is unknown.
@@ -148,7 +148,7 @@ fn block_is_red_then_green() {
 
 #[test]
 fn red_part_across_border_is_repaired() {
-    // The bundle crosses the border, and its red part must be retransmitted.
+    // The bundle has a red and a green part, and lost red data must be retransmitted.
     for (len, lose) in [(300, usize::MAX), (5000, usize::MAX), (5000, 0), (200_000, 1), (3_000_000, 2)] {
         let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
         let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
@@ -166,7 +166,7 @@ fn red_part_across_border_is_repaired() {
 
 #[test]
 fn lost_green_data_cost_one_bundle() {
-    // The session ends soon, because lost green data is not retransmitted.
+    // The session does not wait for lost green data, because that is not retransmitted.
     for len in [5000, 900_000] {
         let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 5000 { 800_000 } else { 250 });
         // Long red parts are offered while they arrive.
@@ -241,7 +241,7 @@ fn timers_pause_between_contacts() {
     for _ in 0..365 {
         assert!(a.later(86_400.0).is_empty() && a.failed.is_empty());
     }
-    // In the next contact the peer has the whole time to answer again; only then is the checkpoint repeated.
+    // In the next contact the peer again gets the full time for its answer; only then is the checkpoint repeated.
     assert!(a.input(Input::Link { link: LINK, state: state(true) }).is_empty());
     assert!(a.later(9.9).is_empty());
     let again = a.later(1.0);

@@ -187,11 +187,11 @@ fn acknowledgment_is_sealed_for_unheard_neighbour() {
 #[test]
 fn other_links_are_unaffected_by_keys() {
     let mut b = bench(2, 1, keys(&[("moon", 7)]));
-    // Engine 3 has no link, so nothing is required of it.
+    // Engine 3 has no configured link, so its segments need no authentication.
     let session = SessionId { engine: 3, number: 5 };
     let report = b.receive(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit());
     assert!(b.arrived.len() == 1 && suites(&report[0]).is_empty());
-    // Engine 3 cannot send for engine 1.
+    // Segments of engine 1 are not accepted from engine 3's address.
     let session = SessionId { engine: 1, number: 5 };
     assert!(b.receive(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert_eq!(b.dropped.len(), 1);
@@ -261,7 +261,7 @@ fn link_without_its_key_carries_nothing() {
 
 #[test]
 fn authenticated_neighbour_may_change_port() {
-    // A neighbour with a correct key needs neither its own port nor a cookie.
+    // A neighbour whose segments are authentic may send from any port of its host, and needs no cookie.
     let mut b = LtpBench::new(2, 1, |config, span| {
         config.cookies = farlink_cla::ltp::AskCookies::Always;
         span.authentication = keys(&[("moon", 7)]);
@@ -297,7 +297,8 @@ fn keys_change_during_sessions() {
 
 #[test]
 fn longer_key_name_fits_smallest_datagrams() {
-    // Segments of blocks that were cut before the change exceed the limit by the length of the longer key name only.
+    // Segments of blocks that were cut before the keys changed may exceed the datagram limit, but only by the length of
+    // the longer key name.
     let long = keys(&[("a name of a key as long as can be", 2), ("", 1)]);
     let [mut a, mut b] = [1, 2].map(|own| {
         LtpBench::new(own, 3 - own, |_, span| {

@@ -262,8 +262,8 @@ fn cancels_repeat_until_acknowledged() {
     let again = bench.segment(peer(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
     assert_eq!(sent(&again).len(), 1, "also when nothing is known of the session");
 
-    // A session of this engine gets no answer: it is cancelled, the cancel segment is repeated, and then nothing is
-    // left.
+    // A session of this engine gets no answer: it is cancelled, the cancel segment is repeated up to the limit, and
+    // then no state is left.
     let out = bench.send(9, bundle(9, 100));
     let number = sent(&out)[0].1.session.number;
     let mut kinds = Vec::new();
@@ -307,7 +307,7 @@ fn faults_cancel_with_their_reason() {
     assert_eq!(why(&bench.segment(peer(), 1, 8, body)), Some(reason::UNREACHABLE));
     let far = data(kind::RED, 1 << 60, b"x", 0, 0);
     assert_eq!(why(&bench.segment(peer(), 1, 10, far)), Some(reason::SYSTEM), "longer than any block");
-    // The segment answers a report from before a restart, whose claims are lost.
+    // The segment answers a report that this engine sent before it restarted; the data claimed in it is lost.
     assert_eq!(why(&bench.segment(peer(), 1, 9, data(1, 0, b"abc", 5, 77))), Some(reason::SYSTEM));
     for number in 6..11 {
         bench.segment(peer(), 1, number, SegmentBody::CancelAck { by_sender: false });
@@ -358,7 +358,7 @@ fn freed_session_readies_every_link() {
 
 #[test]
 fn session_flood_leaves_room_for_neighbours() {
-    // An attacker's sessions and engines are limited to fewer than all.
+    // Sessions of unknown engines, however many there are, take at most a quarter of all sessions.
     let mut bench = EngineBench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {
         bench.segment(unknown_peer(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));

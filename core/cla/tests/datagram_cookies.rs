@@ -82,7 +82,7 @@ fn missing_cookie_keeps_no_state() {
     }
     let asked = cookies(&b.receive(1, first_segment(500, 100).emit())[0]).remove(0);
     let good = with(&first_segment(500, 100).emit(), &[&asked]);
-    // A wrong address, a wrong session, a wrong value.
+    // A cookie is rejected from another address, in another session, and with another value.
     let elsewhere = b.receive(9, good.clone());
     assert_ne!(cookies(&elsewhere[0])[0], asked);
     b.receive(1, with(&first_segment(501, 100).emit(), &[&asked]));

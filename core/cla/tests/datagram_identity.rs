@@ -172,7 +172,7 @@ fn dynamic_peers_hold_quarter_of_memory() {
 
 #[test]
 fn forged_segment_is_not_amplified() {
-    // The answers to a forged address have no more bytes than were received.
+    // All answers to a forged address together have at most as many bytes as were received from it.
     let mut bench = IdentityBench::new(|_, _| {});
     let (mut asked, mut answered) = (0, 0);
     let size = |out: &[Output]| sent(out).iter().map(|s| s.emit().len()).sum::<usize>();
@@ -352,10 +352,11 @@ fn large_report_is_split() {
     assert_eq!(claims.len() as u64, holes + 1, "all is told in the end, in {rounds} rounds");
 }
 
-/// A stranger's block of 1 MiB, or only its first `until` bytes; whether it arrived, and was accepted.
+/// Sends a block of 1 MiB, or only its first `until` bytes, from a peer without a link. Returns whether the block's
+/// bundle was offered and accepted.
 fn stranger_sends(bench: &mut IdentityBench, number: u64, until: u64) -> bool {
     static REST: [u8; 1000] = [7; 1000];
-    // A bundle of 1,048,576 bytes, of which 4 bytes are its length.
+    // A bundle of 1,048,576 bytes, which begins with its length in 4 bytes.
     bench.segment(elsewhere(), 77, number, data(kind::RED, 0, &[0, 16, 0, 0], 0));
     let mut at = 4;
     while at < until {
@@ -375,7 +376,7 @@ fn stranger_sends(bench: &mut IdentityBench, number: u64, until: u64) -> bool {
 
 #[test]
 fn long_blocks_of_strangers_arrive() {
-    // They exceed the share of one address, so their starts must be offered before that share is used up.
+    // A block may exceed the memory share of one address, so its start must be offered before that share is used up.
     for memory in [1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24, 1 << 30] {
         let mut bench = IdentityBench::new(|config, _| config.memory_bytes = memory);
         for number in 1..=6 {
@@ -388,7 +389,7 @@ fn long_blocks_of_strangers_arrive() {
 fn ended_sessions_of_strangers_weigh_nothing() {
     let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 22);
     for number in 1..=20 {
-        // More than a tenth of the share of one address, in a session that its sender cancels.
+        // Each session holds more than a tenth of the memory share of one address until its sender cancels it.
         assert!(!stranger_sends(&mut bench, number, 30_000));
         bench.segment(elsewhere(), 77, number, SegmentBody::Cancel { by_sender: true, reason: 0 });
         assert_eq!(bench.ltp.usage().imports, 0);
@@ -404,13 +405,13 @@ fn strangers_hold_at_most_half_of_memory() {
         let part = (memory / 16).max(192 << 10) / 8;
         let from = |number: u64| SocketAddr::new(elsewhere().ip(), 2000 + (number % 8) as u16);
         for number in 0..96 {
-            // Beyond a gap, enough for the session to count as one that holds much.
+            // Data beyond a gap, so much that the session may exceed its share to extend its contiguous start.
             for piece in 0..(2 * part).div_ceil(1000) {
                 bench.segment(from(number), 77, number, data(kind::RED, 30_000_000 + 1000 * piece, &BYTES, 0));
             }
         }
         for number in 0..96 {
-            // The start of a long bundle, which ends just before a further part is taken.
+            // The start of a long bundle, up to just before a further part can be offered.
             bench.segment(from(number), 77, number, data(kind::RED, 0, &[0x7f, 16, 0, 0], 0));
             for piece in 0..((64 << 10) / part * part + 2 * part - 2000) / 1000 {
                 bench.segment(from(number), 77, number, data(kind::RED, 4 + 1000 * piece, &BYTES, 0));

@@ -196,7 +196,7 @@ fn restarted_link_cancels_old_sessions() {
     };
     let begun: Vec<u64> = (0..100).map(begin).collect();
     bench.segment(address(1), 1, 7, red(0));
-    // One session was cancelled before, and that is not acknowledged yet.
+    // One session was cancelled before the link is removed, and its cancellation is not acknowledged yet.
     bench.cancel(0, 0);
     let told = sent(&bench.input(Input::RemoveLink { link: LinkId(0) }));
     assert_eq!(told.len(), 101, "all of them hear once");
@@ -218,7 +218,7 @@ fn restarted_link_cancels_old_sessions() {
     let numbers: Vec<u64> = again.iter().map(|segment| segment.session.number).collect();
     assert_eq!(numbers.len(), 50);
     assert!(begun[50..].iter().all(|number| numbers.contains(number)));
-    // They are repeated no longer than other cancel segments.
+    // The cancel segments kept from the removed link are repeated no longer than others.
     for _ in 0..50 {
         bench.now += Duration::from_secs(10);
         bench.input(Input::Wake);
@@ -229,7 +229,7 @@ fn restarted_link_cancels_old_sessions() {
 
 #[test]
 fn checkpoint_may_follow_last_byte() {
-    // The segment that ends the block has no data of its own.
+    // The segment that ends the block is a checkpoint without data.
     let mut bench = SpansBench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(0));
     let end = Data { kind: kind::BLOCK_END, service: 1, offset: 12, length: 0, checkpoint: 3, report: 0 };
@@ -352,7 +352,7 @@ fn sibling_links_change_in_any_order() {
 
 #[test]
 fn nobody_else_is_this_engine() {
-    // Segments that claim this engine's own number as sender open nothing.
+    // Segments that claim to come from this engine's own number open no session.
     let mut bench = SpansBench::new(&[(0, 1)]);
     assert_eq!(links_up(&bench.segment(address(9), 2, 1, red(3))), []);
     assert!(links_up(&bench.segment(address(9), 9, 1, red(3)))[0].is_dynamic());
@@ -378,7 +378,7 @@ fn churning_dynamic_links_stay_bounded() {
 /// Keeps 5326-4.2-1, 5326-4.2-2.
 #[test]
 fn only_begun_sessions_are_cancelled() {
-    // A bundle that has not begun is only removed.
+    // A withdrawn bundle that has not begun to leave is removed without a cancel segment.
     let mut bench = SpansBench::new(&[(0, 1)]);
     let begun = sent(&bench.send(0, 1, 100))[0].session;
     let out = bench.cancel(0, 1);
@@ -398,7 +398,7 @@ fn only_begun_sessions_are_cancelled() {
 
 #[test]
 fn aggregated_bundle_goes_along() {
-    // A bundle cannot be cut out of a shared block, so it is sent.
+    // A withdrawn bundle that has begun to leave in a shared block is sent, because it cannot be cut out.
     let mut world = EnginePair::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
     (0..3).for_each(|n| world.offer(0, n, bundle(n, 1500), true));
     world.input(0, Input::Wake);
@@ -430,7 +430,7 @@ fn blocks_are_shared_at_any_rate() {
 
 #[test]
 fn withdrawn_and_resent_bundle_arrives_once() {
-    // The receiver may have kept the bundle before the withdrawal.
+    // The receiver may have accepted the bundle before its sender withdrew it.
     let mut world = EnginePair::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
     (0..30).for_each(|n| world.offer(0, n, bundle(n, 3000), true));
     world.input(0, Input::Wake);

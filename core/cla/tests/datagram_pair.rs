@@ -104,7 +104,7 @@ fn known_gaps_spare_retry_budget() {
 
 #[test]
 fn unknown_gaps_are_outlived() {
-    // If the engines are not told of the outages, their retry limits must outlast them.
+    // If the driver does not report outages to the engines, their retry limits must outlast them.
     for told in [false, true] {
         let down = (0..50).map(|i| (f64::from(i) * 5.0 + 0.001, f64::from(i) * 5.0 + 4.0)).collect();
         let channel = Channel { loss: both(0.2), down, told, ..Channel::default() };

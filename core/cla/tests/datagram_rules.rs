@@ -108,7 +108,7 @@ fn serial_numbers_start_random_then_count() {
         let again = fields(&bench.later(60));
         assert!(!again.is_empty() && again.iter().all(|data| serials.contains(&data.checkpoint)), "{again:?}");
         checkpoints.insert(first);
-        // As receiver: two checkpoints and two reports, each of which is repeated.
+        // The engine as receiver: two checkpoints get two reports, each of which is repeated.
         let first = report_serials(&sent(&bench.receive(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))))[0];
         let second = report_serials(&sent(&bench.receive(1, 7, data(kind::CHECKPOINT, 3, b"abc", 4))));
         assert_eq!((first > 0, second), (true, vec![first + 1]));
@@ -261,7 +261,7 @@ fn report_limit_ends_session_with_reason() {
 /// Keeps 5326-6.1-1, 5326-6.4-1.
 #[test]
 fn down_link_sends_nothing() {
-    // Meanwhile retries are not counted either.
+    // While the link is down, retries are not counted either.
     let silent = LinkState { transmit: false, ..LinkState::UP };
     let mut bench = RulesBench::new(|_, _| {});
     assert!(bench.link(silent).is_empty());

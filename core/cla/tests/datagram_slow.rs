@@ -18,7 +18,7 @@ struct RelayNode {
     inbox: BTreeMap<(Instant, u64), (usize, Payload)>,
     queue: VecDeque<u64>,
     ready: bool,
-    /// Number of datagrams that it can process per tick.
+    /// Number of datagrams that the node can process per tick.
     speed: usize,
     /// Time until which the node is stalled.
     still_until: Instant,
@@ -46,8 +46,8 @@ fn address(node: usize) -> SocketAddr {
 }
 
 impl RelayRow {
-    /// Creates a row of nodes, each of which processes its number of `speeds` per tick; the first has `bundles` for the
-    /// last.
+    /// Creates a row of nodes: node n processes `speeds[n]` datagrams per tick, and the first has `bundles` bundles for
+    /// the last.
     fn new(speeds: &[usize], bundles: u64) -> RelayRow {
         let node = |(at, speed): (usize, &usize)| {
             let engine = at as u64 + 1;

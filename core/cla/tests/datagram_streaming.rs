@@ -43,7 +43,7 @@ fn long_bundle_streams_with_little_memory() {
 
 #[test]
 fn streaming_survives_reordering_and_repeated_loss() {
-    // The first segment is lost repeatedly.
+    // Datagrams are lost, reordered and duplicated at random.
     for seed in 0..2 {
         let jitter = Duration::from_millis(30);
         let channel = Channel { jitter, duplicate: 0.1, ..channel(0.05) };

@@ -79,7 +79,7 @@ fn remote_claim_never_displaces_live_session() {
         connects(&mut lone, 3, "10.9.9.9", &hello());
         assert_eq!(ups(&lone.said()), 1, "it moved: no live session is left");
     }
-    // A dynamic link is not taken over, either.
+    // A claim from another address does not take over a dynamic link, either.
     let mut unknown = Lone::new(ours(), Vec::new());
     connects(&mut unknown, 0, "10.0.0.1", &hello());
     unknown.said();
@@ -89,7 +89,7 @@ fn remote_claim_never_displaces_live_session() {
 
 #[test]
 fn silent_sessions_are_evicted_first() {
-    // Other peers leave room for the neighbours.
+    // Other peers cannot use up the sessions that are reserved for neighbours.
     let mut lone = Lone::new(Config { sessions: 20, ..ours() }, vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     located(&mut lone, &["10.0.0.1"]);
@@ -204,7 +204,8 @@ fn announced_name_blocks_no_other_address() {
 
 #[test]
 fn announcement_spares_existing_sessions() {
-    // In contrast, a configured link makes the peer connect again on it.
+    // Sessions of a peer continue when a link is made for its announcement. When a link is configured, the peer must
+    // connect again, to be served by it.
     for hearsay in [true, false] {
         let mut lone = Lone::new(ours(), Vec::new());
         connects(&mut lone, 0, "10.0.0.2", &hello());

@@ -154,7 +154,7 @@ fn refused_stranger_leaves_no_link() {
         lone.stream = StreamId(PASSIVE.0 + number);
         lone.open();
         let mut init = init_of(&format!("ipn:{}.0", 100 + number));
-        // A segment limit of zero.
+        // With a segment limit of zero the peer could receive nothing, so it is rejected.
         init[3..11].fill(0);
         lone.receive(&[message("contact_no_tls"), init].concat());
         assert_eq!((lone.closed(), lone.layer.usage()), (Some(false), Usage::default()));

@@ -55,7 +55,7 @@ fn links_are_assigned_by_peer_address() {
 
 #[test]
 fn unknown_peers_are_rejected_on_request() {
-    // Explicit, because `accept_unknown` is on by default.
+    // This must be set explicitly, because `accept_unknown` is on by default.
     let mut lone = waiting(Config { accept_unknown: false, ..ours() });
     lone.open(0, "10.9.9.9");
     assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
@@ -210,7 +210,7 @@ fn closed_stream_keeps_bundles_when_neighbour_reconnects() {
 
 #[test]
 fn idle_stranger_goes_before_held_bundles() {
-    // The neighbour reserves one of the four sessions.
+    // One of the four sessions is reserved for the neighbour.
     let mut lone = waiting(Config { sessions: 4, ..ours() });
     lone.open(0, "10.9.9.9");
     let ticket = leave_bundle(&mut lone);
@@ -306,7 +306,7 @@ fn interleaved_long_bundles_are_offered_early() {
 
 #[test]
 fn unknown_streams_and_links_are_ignored() {
-    // Events of the driver may be late, when the stream or link is gone.
+    // The driver may report events of a stream or link that is gone already.
     let mut lone = waiting(ours());
     let (stream, link) = (StreamId(77), LinkId(9));
     let inputs = [

@@ -359,7 +359,7 @@ fn full_node_pauses_then_resumes_reading() {
 
 #[test]
 fn bundle_that_never_fits_unblocks_others() {
-    // Includes a burst of such bundles at the beginning.
+    // One run begins with a burst of bundles that never fit.
     for (framing, burst) in FRAMINGS.into_iter().flat_map(|framing| [(framing, 0), (framing, 300)]) {
         let mut lone = passive(framing);
         // One source exceeds its quota: its bundles are refused forever, others are accepted.
@@ -542,7 +542,7 @@ fn scarce_memory_releases_receive_buffers() {
     assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-/// Buffer that counts how many of its kind exist.
+/// Buffer that sets `COUNT` to 1 when it is read, and to 0 when it is dropped.
 struct CountedBuffer(Box<[u8]>);
 impl AsRef<[u8]> for CountedBuffer {
     fn as_ref(&self) -> &[u8] {

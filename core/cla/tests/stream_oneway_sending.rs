@@ -112,7 +112,7 @@ fn unconfirmed_data_stay_within_window() {
 
 #[test]
 fn window_blocked_bundle_suppresses_keepalives() {
-    // Unconfirmed data probes the peer as well as a keepalive.
+    // While data is unconfirmed, no keepalive is needed to find out whether the peer is alive.
     for framing in FRAMINGS {
         let quiet = Config { progress: Duration::ZERO, ..ours() };
         let mut lone = Lone::active(framing, quiet, LinkParams { window_bytes: 100, ..span() });
@@ -252,7 +252,7 @@ fn stalled_peer_is_dropped_outages_excluded() {
 
 #[test]
 fn reconnect_backoff_resets_at_contact_start() {
-    // Failures before the contact say nothing about the peer.
+    // Failed attempts before the contact do not delay the first attempt in it.
     let mut lone = Lone::new(Framing::Stcp, ours(), vec![span()]);
     assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -344,7 +344,7 @@ fn shutdown_finishes_begun_bundles() {
 
 #[test]
 fn removed_link_returns_all_bundles() {
-    // At each stage of the link the bundles are in another place.
+    // At each stage of the link, bundles wait in another queue; all must return to the agent.
     for (framing, removed) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         for stage in 0..5 {
             let link = LinkId(0);

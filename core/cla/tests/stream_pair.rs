@@ -207,7 +207,7 @@ fn link_gaps_around_timeout_are_survived() {
 
 #[test]
 fn refused_bundles_are_sent_again() {
-    // Some are refused at their first part, some at the last.
+    // Some bundles are refused at their first part, some at the last.
     let plan = StreamPlan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..StreamPlan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
     run(&plan, &tcpcl_v3(256, [true, false]));

@@ -111,7 +111,7 @@ fn acknowledged_parts_count_only_when_negotiated() {
 
 #[test]
 fn refused_transfer_counts_nothing_kept() {
-    // A refusal makes earlier acknowledgments void.
+    // After a refusal, nothing of the bundle counts as kept, whatever was acknowledged before.
     let mut lone = four(Lone::connecting(reactive(ours()), short_segments()), ITEM);
     lone.give(bundle(1, 350));
     lone.receive(&ack4(2, 0, 100));

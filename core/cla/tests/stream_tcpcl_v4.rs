@@ -159,7 +159,7 @@ fn acknowledged_peer_is_heard_further() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 400_000]));
     assert!(lone.wrote().len() > 400_000);
-    // The socket reports no more room, as nothing more is written to it.
+    // The peer has read everything, but the socket reports that only when more is written.
     lone.receive(&[&[2, 1][..], &0u64.to_be_bytes(), &400_000u64.to_be_bytes()].concat());
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::Sent { id: SendId(1), .. })), "{said:?}");

@@ -105,7 +105,7 @@ fn connecting_side_starts_tls_once() {
 /// Keeps 9174-4.4.3-1.
 #[test]
 fn plaintext_before_handshake_ends_session() {
-    // An attacker on the path could have inserted it.
+    // An attacker on the path could have inserted the plaintext.
     let header = message("contact_tls");
     for bytes in [vec![[&header[..], &[4]].concat()], vec![header.clone(), vec![4]]] {
         let mut lone = visited(Tls::Allow);
@@ -189,7 +189,7 @@ fn certificate_for_other_host_ends_session() {
 
 #[test]
 fn only_proof_takes_link_from_claim() {
-    // A proof, in contrast, takes the link from a claim.
+    // A session with a proven node ID takes the link over from one that only claims it, and not the reverse.
     let mut lone = secured_visit(Tls::Allow, &["ipn:1.0"]);
     lone.receive(&message("sess_init_ipn"));
     lone.said();

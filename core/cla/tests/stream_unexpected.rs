@@ -80,7 +80,7 @@ fn every_segment_after_refusal_is_refused() {
         assert_eq!(lone.wrote(), refuse(2, 5), "RFC 9174 5.2.4");
     }
     goes_on(&mut lone, 1);
-    // A refused transfer counts as finished: a termination does not wait for its rest.
+    // A refused transfer counts as finished: the end of the session does not wait for its remaining segments.
     lone.receive(&segment(START, 2, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
@@ -140,7 +140,7 @@ fn short_final_acknowledgment_returns_bundle() {
 
 #[test]
 fn exhausted_session_terminates() {
-    // These faults cannot be confined to one transfer.
+    // These faults affect more than one transfer, so the session ends.
     let mut lone = Lone::passive(ours()).greet(30);
     let longer = (ours().segment_mru + 1).to_be_bytes();
     lone.receive(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
@@ -238,7 +238,7 @@ fn half_closed_peer_still_gets_acknowledgments() {
 
 #[test]
 fn half_closed_session_without_verdicts_ends() {
-    // The peer waits for answers, which never come.
+    // The peer has closed its half and waits for an answer, but the agent gives no verdict.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.receive(&segment(START | END, 0, b"abc"));
     let ticket = lone.tickets()[0];

@@ -94,7 +94,7 @@ fn link_down_returns_unsent_bundles() {
 
 #[test]
 fn withdrawal_is_answered_once() {
-    // The bundle that waits is withdrawn, and so is the one that is leaving.
+    // One withdrawn bundle waits, the other is leaving.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
@@ -135,7 +135,7 @@ fn read_failure_yields_to_next_bundle() {
 
 #[test]
 fn removed_udpcl_link_returns_all() {
-    // The link number may then be used for another link.
+    // After the removal, the link number may be used for another link.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.receive(address(0), announcement(30_000, "ipn:1.0"));
     bench.send(1, bundle(1, 5000));

@@ -157,7 +157,7 @@ fn dynamic_peers_are_bounded_and_reused() {
 
 #[test]
 fn one_sided_configuration_exchanges_both_ways() {
-    // One entity announces itself to its neighbour, which has no link back.
+    // Only one side has a link. Its announcements let the other side make a dynamic link back.
     let config = |node: u64| Config { node_id: format!("ipn:{node}.0"), seed: node, split, ..Config::default() };
     let span = LinkParams { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..LinkParams::default() };
     let mut layers = [Udpcl::new(config(1), vec![span]), Udpcl::new(config(2), Vec::new())];

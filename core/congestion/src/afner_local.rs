@@ -13,11 +13,12 @@ use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent,
 
 /// Highest count that is kept, or accepted from a neighbour.
 const MOST: u32 = 65_535;
-/// Number of bundles, the oldest, that are examined for the mean and for a message.
+/// Maximum number of bundles, oldest first, that are examined for the mean and for a message.
 const LOOKED_AT: usize = 4096;
 /// Maximum number of bundles per message, sent or read.
 const SENT_MAX: usize = 256;
-/// The mean is computed again once as many events have occurred as one in `PART` of the examined bundles.
+/// Divisor of the recount interval: the mean is computed again after as many events as the number of examined bundles
+/// divided by `PART`.
 const PART: usize = 8;
 
 /// Control by average forwarding number, as far as it is known here.
@@ -97,8 +98,8 @@ impl Control for AfnerLocal {
                 let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
                 out.label(bundle, wire.unwrap_or(0).clamp(hops, MOST));
             }
-            // The transfer failed, so it does not count. With a label of 0 nothing was counted, as for fragments and
-            // for bundles that only waited for their contact.
+            // A failed transfer is taken off the count. A copy without a label was never counted: fragments, and
+            // bundles that only waited for their contact, have none.
             PolicyEvent::Failed { bundle, gave, keep, .. } if gave > 0 => {
                 if let Some(held) = node.get(bundle) {
                     let counted = if keep { node.label(held) } else { gave };

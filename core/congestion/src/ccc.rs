@@ -71,7 +71,8 @@ impl Ccc {
     }
     /// Credit of the sender's copy after the failure of a transfer whose copy carried the credit `gave`.
     fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
-        // A credit at the bound may have been capped, so the reward in it is unknown: all that came back counts.
+        // The credit of a copy includes the reward. At the initial credit it may have been capped, so the reward's part
+        // of it is unknown and nothing is subtracted.
         let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };
         if keep { self.credit(node, held).saturating_add(self.penalty).min(most) } else { most }
     }

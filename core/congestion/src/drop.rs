@@ -8,7 +8,8 @@ use crate::control::Control;
 use farlink_base::{Param, Refusal, Rng};
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
-/// Bits of a position within a class of service; bundle numbers and lengths have fewer.
+/// Bits of a bundle's position in the order of eviction within its class of service; the bundle numbers and lengths from
+/// which positions are made need fewer.
 const PLACE_BITS: u32 = 60;
 /// Highest position.
 const LAST: u64 = (1 << PLACE_BITS) - 1;
@@ -89,7 +90,8 @@ impl Control for DropPolicy {
         if self.full < 1.0 && node.book.bytes().saturating_add(new.size()) as f64 > most {
             return Err(Refusal::NoResources);
         }
-        // Just above its class: its equals may be evicted for it, more urgent bundles not.
+        // The worth is just above that of the newcomer's class: bundles of the same class may be evicted for it, more
+        // urgent ones may not.
         Ok(worth(new.bundle.priority.number() + 1, 0))
     }
     fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {

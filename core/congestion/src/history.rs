@@ -1,10 +1,10 @@
 //! History of bundles: which nodes held them and when, as nodes report it to each other, and the resulting numbers of
 //! nodes that held and had seen bundles of a given age.
 //!
-//! A. Krifa, C. Barakat, T. Spyropoulos: "Optimal Buffer Management Policies for Delay Tolerant Networks", SECON
-//! 2008, sections on distributed estimation. Everything is bounded: beyond 128 bundles the one not reported for
-//! longest is forgotten (if a reporter has more than half of them, one of its own), beyond 64 nodes of a bundle later
-//! ones are ignored, and nodes not heard from for a day are forgotten.
+//! A. Krifa, C. Barakat, T. Spyropoulos: "Optimal Buffer Management Policies for Delay Tolerant Networks", SECON 2008,
+//! sections on distributed estimation. Everything is bounded: beyond 128 bundles the one not reported for longest is
+//! forgotten (if a reporter has more than half of them, one of its own), beyond 64 nodes of a bundle later ones are
+//! ignored, and nodes that nobody mentioned for a day are forgotten.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ struct Had {
     said: u32,
 }
 
-/// A bundle of the past.
+/// Record of one bundle: creation, source, and the nodes that held it or hold it.
 #[derive(Debug)]
 struct HistoryRecord {
     /// Time of creation, s on this process's clock; negative before its start.
@@ -203,7 +203,7 @@ impl History {
 
     /// Makes space: forgets the bundle not reported for longest, or one of a reporter with more than half of all.
     fn forget_one(&mut self) {
-        // A reporter below half of the table is no flood.
+        // A reporter of at most half of the records does not flood the table.
         let flood = self.reporters.loser().filter(|_| self.reporters.most() > BUNDLES_MAX / 2);
         let Some(id) = flood.or(self.order.first().map(|(_, id)| *id)) else { return };
         self.reporters.forget(id);
@@ -274,7 +274,7 @@ impl History {
             return;
         }
         self.counted = Some(now);
-        // The number of nodes enters every utility.
+        // Every utility depends on the number of nodes, so silent ones must not be counted.
         self.nodes.forget_silent(now);
         self.samples = Vec::new();
         for (_, id) in self.order.iter().rev() {
@@ -296,7 +296,7 @@ impl History {
             let (mut seen, mut copies) = (0, 0);
             for (samples, change) in self.samples.iter_mut().zip(&changes[..=last]) {
                 (seen, copies) = (seen + change.0, copies + change.1);
-                // The latest bundles come first and fill the sample.
+                // Records are visited latest first, so the latest bundles fill the sample.
                 if samples.len() < SAMPLES_MAX {
                     samples.push(HistorySample { seen: f64::from(seen), copies: f64::from(copies.max(1)) });
                 }

@@ -170,7 +170,8 @@ mod tests {
         // At 300 s, 1,000 B have arrived and 300 B were produced; at 1,000 s the former are gone, and 1,000 B were
         // produced.
         assert_eq!((admits(&makes, &site, 700, |_| ()), admits(&makes, &site, 701, |_| ())), (IN, OUT));
-        // 100 B/s leave: more than arrives, and before that everything in the store.
+        // Applications consume 100 B/s: the full store is empty before the first bytes arrive, and then bytes leave
+        // faster than they arrive.
         let takes = IonControl::new(&[1.0, 1000.0, 0.0, 800.0]);
         assert_eq!(admits(&takes, &site, 2000, |_| ()), IN);
     }

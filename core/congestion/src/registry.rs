@@ -223,7 +223,7 @@ mod tests {
         {
             site.now = Instant(second * 1_000_000_000);
             let lives = |second: u64| Instant(second.saturating_mul(1_000_000_000));
-            // Expired, expiring soon, never expiring, and for the neighbour itself.
+            // Four bundles: expired, expiring soon, never expiring, and one for the neighbour itself.
             let bundles = [(9, 0), (9, second + 100), (99, u64::MAX), (2, second + 1)].map(|(to, until)| {
                 site.keep_with(to, 100, |bundle, new| {
                     (new.expires, new.labels) = (lives(until), [u32::MAX; 2]);

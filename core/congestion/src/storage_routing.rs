@@ -114,7 +114,7 @@ impl Control for StorageRouting {
                     if !first {
                         continue;
                     }
-                    // Bundles that left are not answered.
+                    // A request for a bundle that is no longer here, or came from another neighbour, is ignored.
                     let held = node.book.find(u128::from(high) << 64 | u128::from(low));
                     if let Some(held) = held.filter(|held| held.from == from) {
                         out.push(Action::Migrate { bundle: held.handle(), to: from });

@@ -35,7 +35,8 @@ impl Availability {
         let (window_up, window_change) = self.window_at(now);
         let Some(outages) = &mut self.outages else { return (window_up, Instant(window_change)) };
         if !window_up {
-            // The outage process advances only when it is asked: its state is computed once the window has begun.
+            // Outside the windows the outage process is not queried; the first query inside a window brings it up to
+            // date.
             return (false, Instant(window_change));
         }
         let (outage_up, outage_change) = outages.at(now);

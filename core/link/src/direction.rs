@@ -13,8 +13,8 @@ use farlink_base::{DataRate, Duration, Instant, Rng};
 pub struct PacketArrival {
     /// Arrival time of the last bit.
     pub at: Instant,
-    /// Whether a bit flipped on the way. The driver then flips a bit; a simulation without bytes drops the packet, as
-    /// the checksums of UDP and TCP would.
+    /// Whether a bit was flipped on the way, undetected by the link. A driver that has the packet's bytes flips one of
+    /// their bits; a simulation without bytes drops the packet, as the checksums of UDP and TCP would.
     pub corrupted: bool,
 }
 
@@ -42,7 +42,7 @@ impl PacketFate {
 /// Iterator over the arrivals of one packet.
 pub type PacketArrivals = core::iter::Flatten<core::array::IntoIter<Option<PacketArrival>, 2>>;
 
-/// Seed of one direction of the link with this index. Simulator and testbed use the same, so that packet `n` of a
+/// Seed of one direction of the link with this index. Simulator and testbed use the same seed, so that packet `n` of a
 /// direction meets the same fate in both.
 pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
     seed ^ ((link as u64) * 2 + u64::from(!forward) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -60,7 +60,7 @@ pub struct LinkDirection {
     delay: DelaySchedule,
     pub(crate) availability: Availability,
     pub(crate) impairments: Impairments,
-    /// Latest arrival given to a packet that keeps its order; later such packets never arrive before it.
+    /// Latest arrival of the packets that were not reordered; the next packet without a detour arrives no earlier.
     in_order: Instant,
     last_arrival: Instant,
     pub(crate) statistics: Statistics,
@@ -100,7 +100,7 @@ impl LinkDirection {
         let arrival = self.arrival(left);
         let corrupted = self.impairments.corrupted(self.spec.corrupt);
         let duplicated = self.impairments.duplicated(self.spec.duplicate);
-        // If both happen, the reason is random loss.
+        // A packet with a random loss and a bit error counts as lost at random.
         if lost || bit_error {
             return self.drop_packet(if lost { DropReason::Loss } else { DropReason::BitError }, bytes);
         }
@@ -170,7 +170,8 @@ impl LinkDirection {
         result
     }
 
-    /// Latest arrival of any packet transmitted so far, lost ones included; a carrier may be lowered from then on.
+    /// Latest arrival of any packet transmitted so far, lost ones included. No packet is in flight after it, so a
+    /// driver may then lower the carrier.
     pub fn last_arrival(&self) -> Instant {
         self.last_arrival
     }
@@ -254,7 +255,7 @@ mod tests {
     fn overload_delivers_link_rate() {
         let spec = DirectionSpec { queue: Some(DataVolume(10_000)), ..megabit(10) };
         let mut link = LinkDirection::new(spec, 1);
-        // 10 ms of transmission every 5 ms.
+        // A packet is sent every 5 ms and takes 10 ms to transmit.
         let got = arrivals(&mut link, (0..2000).map(|n| (n * 5 * MS, 1250)));
         let delivered = got.iter().flatten().count();
         // The queue of 10,000 B holds eight packets after the last arrival.
@@ -275,7 +276,8 @@ mod tests {
     fn window_end_drops_unsent_packets() {
         let windows = Vec::from([ContactWindow::new(Instant(10 * MS), Instant(20 * MS))]);
         let mut link = LinkDirection::new(DirectionSpec { windows: Some(windows), ..megabit(1000) }, 1);
-        // Five packets: before the window, within it, up to its very end, too long for its rest, and after it.
+        // Five packets: one before the window, one within it, one that leaves exactly at its end, one that would leave
+        // 1 ms after its end, and one after it.
         let packets = [(9 * MS, 125), (10 * MS, 1125), (11 * MS, 125), (12 * MS, 125), (20 * MS, 125)];
         let got = arrivals(&mut link, packets);
         assert_eq!(got, [None, Some(1019 * MS), Some(1020 * MS), None, None]);

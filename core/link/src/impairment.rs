@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn bit_errors_hit_long_packets_more() {
         let mut impairments = Impairments::new(5);
-        // 1 - (1 - 1e-5)^(8 n).
+        // Expected probability for n bytes: 1 - (1 - 1e-5)^(8 n).
         for (bytes, want) in [(100, 0.00797), (1400, 0.1060), (9000, 0.5132)] {
             let hits = (0..100_000).filter(|_| impairments.bit_error(1e-5, bytes)).count();
             assert!((hits as f64 / 1e5 - want).abs() < 0.006, "{bytes} B: {hits}");

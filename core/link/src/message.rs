@@ -88,7 +88,7 @@ impl LinkDirection {
         let out = self.transmitter.rate.out_by(began, left).min(wire_bytes.saturating_sub(1));
         let counted = &mut self.statistics;
         counted.busy += left - began;
-        // Counted again when the transmission of the rest begins.
+        // The message and its remaining bytes are counted again when the rest is transmitted.
         counted.sent -= 1;
         counted.sent_bytes -= wire_bytes - out;
         counted.delivered_bytes += out;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn message_losses_are_optional() {
-        // Of 10,000 messages with a loss of 20 %, the standard deviation is 40.
+        // The number of arrivals of 10,000 messages with a loss of 20 % has a standard deviation of 40.
         let spec = DirectionSpec { loss: Loss::Bernoulli(0.2), ..DirectionSpec::default() };
         let arrived = |losses: bool| {
             let mut link = LinkDirection::new(spec.clone(), 5);

@@ -125,7 +125,7 @@ impl DelaySchedule {
         let after = self.points.partition_point(|p| p.0 <= at.0);
         match (after.checked_sub(1).and_then(|i| self.points.get(i)), self.points.get(after)) {
             (Some(a), Some(b)) => {
-                // Signed, because delays may fall; 128 bits, because the product of two times exceeds 64.
+                // Signed, because delays may fall; 128 bits, because the product of two times exceeds 64 bits.
                 let (span, into) = (i128::from(b.0 - a.0), i128::from(at.0 - a.0));
                 let change = i128::from(b.1) - i128::from(a.1);
                 (i128::from(a.1) + change * into / span) as u64

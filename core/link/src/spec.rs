@@ -60,8 +60,8 @@ pub enum Loss {
     None,
     /// Independent loss of each packet with this probability.
     Bernoulli(f64),
-    /// Loss in bursts: two states (Gilbert 1960, Elliott 1963), of which the next is drawn for each packet. A bad
-    /// period lasts `1/r` packets on average, and `p/(p+r)` of the time is bad.
+    /// Loss in bursts (Gilbert 1960, Elliott 1963): the direction is in a good or in a bad state, and may change it
+    /// before each packet. A bad period lasts `1/r` packets on average, and `p/(p+r)` of the time is bad.
     GilbertElliott {
         /// Probability per packet to enter the bad state.
         p: f64,
@@ -171,7 +171,7 @@ impl DirectionSpec {
         };
         let windows = self.windows.iter().flatten().filter_map(|w| w.rate).map(|rate| rate.0);
         let rate = DataRate(windows.max().unwrap_or(0).max(own));
-        // The reverse direction is taken as equally long.
+        // The reverse direction is assumed to have the same delay.
         let round_trip = self.longest_delay() * 2;
         let time = round_trip.clamp(Duration::from_millis(100), Duration::from_secs(1));
         rate.volume_in(time).max(256 * 1024)
@@ -184,7 +184,7 @@ impl DirectionSpec {
             Delay::Table(points) => points.iter().map(|(_, delay)| *delay).max().unwrap_or_default(),
         };
         let windows = self.windows.iter().flatten().filter_map(|w| w.delay).max().unwrap_or_default();
-        // Limited to 10 years, so that a larger value in a file cannot overflow the sums made of it.
+        // Limited to 10 years, so that a larger value in a file cannot overflow when a caller adds or doubles it.
         own.max(windows).min(Duration::from_secs(315_360_000))
     }
 

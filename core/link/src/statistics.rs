@@ -57,7 +57,7 @@ pub struct Statistics {
     /// Time spent transmitting.
     pub busy: Duration,
 }
-/// Adds the counters of another direction; as queue peak, the larger one is kept.
+/// Adds the counters of another direction; of the two queue peaks the larger one is kept.
 impl core::ops::AddAssign for Statistics {
     fn add_assign(&mut self, other: Statistics) {
         self.sent += other.sent;

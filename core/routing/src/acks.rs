@@ -127,7 +127,8 @@ impl Acks {
                 each(id);
             }
             let held = node.book.find(id);
-            // Only the destination itself, at its configured address or proven, is beyond doubt.
+            // An acknowledgment is certain only from the destination itself, if its address is configured or its
+            // identity is proven.
             let vouched = |held: &&Held| peer.identity_as(held.destination()) >= Some(Identity::Address);
             let sure = held.filter(vouched).is_some();
             if new && self.hearsay > 1 || sure {

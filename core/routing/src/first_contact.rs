@@ -4,7 +4,8 @@
 //! given back to a node that forwarded it: among several nodes in range it would circulate until its hop limit. So
 //! nodes exchange the identities they forwarded. A bundle that comes back nevertheless is accepted, because some layers
 //! cannot report a refusal to the sender; it then waits for a neighbour met later. A bundle for a group is never given
-//! away and stays at its source. Fragments cut differently on the way count as new and may go back.
+//! away and stays at its source. Fragments that other nodes cut differently count as new bundles and may return to a
+//! node.
 
 use crate::router::Router;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,7 +55,7 @@ impl FirstContact {
         if self.gave.len() > GAVE_MAX {
             self.gave.pop_front().map(|(oldest, _)| self.known.remove(&oldest));
         }
-        // The node that took it knows.
+        // The neighbour that received the bundle knows that this node forwarded it.
         let taker = self.taker.filter(|(bundle, _)| *bundle == held.handle()).map(|(_, peer)| peer);
         let others = self.up.keys().filter(|peer| Some(**peer) != taker);
         others.for_each(|peer| out.tell(*peer, message([id].into_iter())));

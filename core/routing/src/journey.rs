@@ -38,7 +38,7 @@ impl PlanIndex {
         let mut open = BinaryHeap::from([Reverse((at, from))]);
         let mut looked = 0;
         while let Some(Reverse((reached, place))) = open.pop() {
-            // An entry that a better one overtook is skipped.
+            // An entry is outdated, and skipped, if an earlier arrival at its node was found since.
             let Some(way) = best.get(&place).copied().filter(|way| way.arrives == reached) else { continue };
             if place == to {
                 return Some(way);

@@ -97,7 +97,7 @@ impl MaxProp {
             nodes && all.count + meetings.len() <= MEETINGS_MAX + known.unwrap_or(0)
         };
         while !fits(self) {
-            // Only reported entries may go: this node's own meetings stay.
+            // Only reported entries may be evicted: this node's own meetings stay.
             let Some(loser) = self.reporters.loser() else { return };
             self.forget(loser);
             // The evicted entry is the one that the report would replace: the report is dropped.

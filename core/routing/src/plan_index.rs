@@ -70,7 +70,7 @@ pub(crate) struct ContactLane {
 pub struct PlacedPlan<'a> {
     /// Index of the plan.
     pub index: &'a Arc<PlanIndex>,
-    /// Clock of the plan; `None` while a plan in wall time meets a node without a trusted clock.
+    /// Clock of the plan; `None` if the plan is in wall time and this node has no trusted clock.
     pub clock: Option<PlanClock>,
     /// Link of each group in which this node transmits, ordered by group.
     pub links: &'a [(GroupId, LinkId)],

@@ -142,7 +142,8 @@ impl Prophet {
 
     /// Learns predictabilities through a neighbour (equation 3).
     fn learn(&mut self, me: NodeId, peer: &Peer, table: &BTreeMap<NodeId, f64>) {
-        // A black hole claims to meet every node.
+        // A node that wants all bundles for itself (a black hole) claims to meet every node, so predictabilities count
+        // less if the sender only claimed its name.
         let trust = if peer.identity() <= Identity::Claimed { self.claimed } else { 1.0 };
         let (through, reporter) = (self.chance(peer.node) * self.beta * trust, Reporters::<NodeId>::name(peer));
         for (node, chance) in table.iter().filter(|(node, _)| **node != me) {

@@ -274,7 +274,8 @@ mod tests {
             let params: Vec<(String, f64)> = hearsay.map(|param| (param.name.into(), 1.0)).collect();
             live(&mut *make_router(info.name, &[], &[NodeId(1)], 7).unwrap(), &lies());
             let most = live(&mut *make_router(info.name, &params, &[NodeId(1)], 7).unwrap(), &lies());
-            // Of eight bundles, those for the neighbour are deleted and banned at its word; one action asks it again.
+            // For each of the eight bundles the neighbour may cause two actions, if it is the destination: deletion and
+            // ban. One more action offers it the bundles again.
             assert!(most <= 2 * 8 + 1, "{}: {most} actions for one message", info.name);
         }
     }

@@ -12,8 +12,8 @@ use farlink_book::{
 ///
 /// Planned bundles are pushed: [`Router::route`] assigns them to a link. Copies are pulled: while a neighbour is up,
 /// [`Router::wants`] decides which bundles it gets next. The agent itself first passes carried bundles to their
-/// destination, and offers no neighbour a bundle that it has, created, sent here or failed to take: no router repeats
-/// that.
+/// destination, and offers no neighbour a bundle that it has, created, sent here or failed to take: routers need not
+/// check that again.
 ///
 /// [`fmt::Debug`] writes all of a router's state: nodes with equal output continue in the same way.
 ///

@@ -27,9 +27,9 @@ const HOLD_FROM: u64 = 4;
 pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
     Begins(OfferToken, LinkId, Box<(BundleMeta, HopState)>),
-    /// The whole bundle is here. `known`: the agent was told of its beginning, or part of it is on disk; if so, ignore
-    /// the bundle unless [`Arrivals::awaits`] it, and call [`Arrivals::decided`] with the verdict. `digest`: digest of
-    /// the payload if it was computed on arrival, else 0.
+    /// The whole bundle is here. `known`: the bundle was announced to the agent ([`Do::Begins`]), or part of it is on
+    /// disk. Then ignore it unless [`Arrivals::awaits`] it, and call [`Arrivals::decided`] after the verdict. `digest`:
+    /// digest of the payload if it was computed on arrival, else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
     /// The bundle is malformed. The rope is the whole bundle if the fault showed after the last part, else empty.
     Malformed(OfferToken, LinkId, Malformed, Payload),
@@ -156,8 +156,8 @@ impl Arrival {
     /// once.
     fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, HopState)>>, Malformed> {
         let len = self.rest.len();
-        // Each look parses from the beginning again. Doubling the length between looks keeps the cost linear, even
-        // if parts are of a byte each.
+        // Each attempt parses from the first byte again. Doubling the length between attempts keeps the cost linear,
+        // even if the bundle comes in parts of a byte each.
         if self.opened.is_some() || len < self.look {
             return Ok(None);
         }
@@ -179,7 +179,8 @@ pub(crate) struct Arrivals {
     /// Offers in progress; `None` for a refused one, whose further parts are dropped.
     open: BTreeMap<OfferToken, Option<Arrival>>,
     spills: BTreeMap<u64, OfferToken>,
-    /// Spills of complete bundles that wait for the agent's verdict; without bundles neither announced nor spilled.
+    /// Spills of each complete bundle that waits for the agent's verdict. A bundle that was neither announced nor
+    /// spilled has no entry.
     undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,
@@ -271,7 +272,7 @@ impl Arrivals {
         let (memory, strange) = (self.memory, self.strange);
         let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
         let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
-        // Unconfigured neighbours get half, so that a flood of strangers leaves room for configured ones.
+        // Unconfigured neighbours get half, so that a flood of their bundles leaves room for configured ones.
         let stranger = arrival.link.is_dynamic();
         let most = if stranger { self.bounds.memory / 2 } else { self.bounds.memory };
         if !(Bounds { memory: most, ..self.bounds }).takes(end) {
@@ -286,8 +287,8 @@ impl Arrivals {
         }
         self.memory += part.len();
         self.strange += if stranger { part.len() } else { 0 };
-        // Before the first spill nothing has passed yet: all bytes are still in `rest`, and pass when that spill
-        // begins.
+        // The watch gets no bytes before the first spill: until then all are in `rest`, and `spill` passes them to the
+        // watch together.
         if let Some(opened) = arrival.opened.as_mut().filter(|_| !arrival.spills.is_empty()) {
             opened.watch.pass(&part);
             if let Some(pieces) = &mut arrival.pieces {
@@ -325,7 +326,7 @@ impl Arrivals {
             if arrival.rest.len() < HEAD && !arrival.ended {
                 return;
             }
-            // All bytes so far pass at once; later parts pass as they come.
+            // The watch gets all bytes so far together; later parts are passed to it as they come.
             watch.pass(&arrival.rest);
             if let Some(pieces) = &mut arrival.pieces {
                 pieces.pass(&arrival.rest, cut);
@@ -352,14 +353,14 @@ impl Arrivals {
             arrival.flying.push_back((spill, len));
             out.push(Do::Spill { spill, quota: *quota, data });
             if arrival.pieces.as_mut().is_some_and(|pieces| pieces.left(at + len)) {
-                // A piece owns its bytes alone.
+                // The next piece gets a spill of its own, so that each piece can be kept or dropped alone.
                 arrival.spills.push(self.next_spill);
                 self.spills.insert(self.next_spill, token);
                 self.next_spill += 1;
             }
         }
-        // The peer is faster than the disk. The memory bound alone would refuse the bundle, so hold the peer back
-        // before.
+        // The peer is faster than the disk. The bundle would soon be refused at the memory bound, so the peer is held
+        // back before.
         if flying > HOLD_FROM * block && !arrival.ended && !core::mem::replace(&mut arrival.held, true) {
             out.push(Do::Hold(token));
         }
@@ -403,7 +404,7 @@ impl Arrivals {
         // A digest computed on arrival spares the agent a read of the payload from disk.
         let digest = arrival.opened.as_ref().map_or(0, |opened| opened.watch.digest());
         if let Some(opened) = arrival.opened.filter(|_| !arrival.spills.is_empty())
-            // Bytes on disk were never parsed as a whole: only the watch can vouch for their check sums.
+            // Bytes on disk were never parsed as a whole, so only the watch has checked their CRCs.
             && let Err(error) = opened.watch.finish(&rope)
         {
             out.extend(arrival.spills.into_iter().map(|spill| Do::DropSpill { spill }));
@@ -462,7 +463,7 @@ impl Arrivals {
     }
     /// Whether a complete bundle still waits for its verdict.
     pub fn awaits(&self, token: OfferToken) -> bool {
-        // The agent may have refused its beginning before the end came; no verdict on the rest follows then.
+        // The agent may have refused the bundle at its beginning; then no verdict on the complete bundle follows.
         self.undecided.contains_key(&token)
     }
     /// Ends an offer after the agent's verdict, whether it is complete or still arriving.

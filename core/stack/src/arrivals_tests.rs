@@ -125,7 +125,7 @@ fn strangers_get_half_the_memory() {
     };
     // 5 heads of 90 bytes fit into half of 1000.
     assert_eq!((0..9).filter(|n| give(&mut a, stranger, *n)).count(), 5, "heads that never end");
-    // 6 more fit into the rest.
+    // Unconfigured neighbours use 450 bytes, so 6 heads of configured ones fit into the other 550.
     assert_eq!((10..19).filter(|n| give(&mut a, LinkId(0), *n)).count(), 6);
     (0..20).for_each(|n| a.abort(token(n), &mut Vec::new()));
     assert_eq!(a.memory(), 0);
@@ -202,7 +202,8 @@ fn long_bundle_spills_between_head_and_tail() {
         again.append(tail);
         assert!(again == bundle);
         assert_eq!(a.passed.load(Ordering::Relaxed), len, "all of it was watched");
-        // Beyond the blocks at which the peer is held: one block in the making, and parts that were on their way.
+        // The bound is the number of blocks at which the peer is held back, the block that is being filled, and parts
+        // that were under way by then.
         assert!(most <= (HOLD_FROM + 3) * BLOCK + HEAD + 2 * step, "{most} bytes held");
         assert_eq!((a.memory, a.open.len(), a.spills.len()), (0, 0, 0));
         let mut out = Vec::new();
@@ -272,11 +273,11 @@ fn complete_head_is_announced_to_agent() {
     let mut bundle = Payload::from(&[0xee][..]);
     bundle.append(bytes(3000));
     for at in 0..2000 {
-        // The head is complete at 100 bytes; the next look is at 128.
+        // The head is complete at 100 bytes, but is parsed only when 128 bytes have come.
         assert_eq!(out.len(), usize::from(at > 127), "after {at} bytes");
         a.part(1, bundle.slice(at, 1), false, None, &mut out);
     }
-    // The length doubles between looks.
+    // The head is parsed each time the length has doubled.
     assert!(a.looks.get() <= 10, "{} looks at single bytes", a.looks.get());
     assert!(matches!(out.pop(), Some(Do::Begins(..))) && !a.awaits(token(1)));
     a.part(1, bundle.slice(2000, 5000), true, None, &mut out);
@@ -317,8 +318,8 @@ fn long_bundle_needs_little_memory() {
 
 #[test]
 fn abandoned_bundle_with_pieces_is_reported() {
-    // A store that is full in the middle, or a session that ends, where all of a bundle came in one part: its pieces
-    // were promised, so the agent must keep them.
+    // The bundle comes in one part, so the agent learns of it only from its pieces. If the store is full or the session
+    // ends before all is on disk, the agent must be informed, because it promised those pieces.
     for full in [false, true] {
         let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
         a.in_parts(token(1), LinkId(0), BLOCK);

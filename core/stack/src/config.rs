@@ -78,7 +78,8 @@ pub struct LinkConfig {
     pub peer: EndpointId,
     /// Index of the link's layer in [`Config::layers`].
     pub layer: usize,
-    /// Rate to obey when no contact gives one; `None`: unknown, and bundles are handed over without a pace.
+    /// Rate to obey when no contact gives one. `None`: the rate is unknown, and bundles are handed to the layer without
+    /// pacing.
     pub rate: Option<DataRate>,
     /// One-way delay when no contact gives one; LTP derives its timers from this delay.
     pub one_way_delay: Duration,

@@ -109,7 +109,7 @@ pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Byt
             sequence => Counter::Number(*sequence),
         };
         let run = NumberRun { first: *first, last: *last };
-        // Neighbouring runs of one counter share a sequence; the order of runs stays.
+        // Consecutive runs of one counter are joined in one sequence. The order of runs is kept.
         match of.last_mut().filter(|before| before.counter == counter) {
             Some(same) => same.runs.push(run),
             None => of.push(Sequence { counter, runs: Vec::from([run]), source: None }),

@@ -135,7 +135,7 @@ pub trait Codec: fmt::Debug + Send {
     /// Bytes after the payload, for the store.
     fn tail(&self, bundle: &BundleMeta) -> Bytes;
     /// Renders the bundle for this hop; `payload` is the part of the payload that leaves. A fragment's payload is in
-    /// memory; a whole bundle's may be on disk, unless [`Codec::computes_crc`] says otherwise.
+    /// memory. A whole bundle's payload may be on disk unless [`Codec::computes_crc`] is true for it.
     fn render(
         &self,
         bundle: &BundleMeta,
@@ -500,7 +500,7 @@ impl Edges {
     pub fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let mut begun = self.for_bytes(prefix)?.begin(prefix)?;
         if let (Some(opening), Digests::OfAll(Some(key))) = (&mut begun, &self.digests)
-            // Digests are of the text in clear, which an encrypted payload does not show while it arrives.
+            // Digests are computed over plaintext, and an encrypted payload is not decrypted while it arrives.
             && !self.guards(&opening.meta)
         {
             let payload = opening.starts_at..opening.starts_at + opening.meta.payload.len();

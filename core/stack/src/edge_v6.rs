@@ -16,13 +16,14 @@ use farlink_bundle::{Encoded, Profile, v6};
 pub struct BpV6 {
     /// Strictness of reading arriving bundles.
     pub profile: Profile,
-    /// Whether custody numbers are read and given, so that one custody signal can cover many bundles (CCSDS
-    /// 734.2-B-1).
+    /// Whether custody numbers are read from arriving bundles and assigned to leaving ones, so that one custody signal
+    /// can cover many bundles (CCSDS 734.2-B-1).
     pub numbers: bool,
 }
 
 impl BpV6 {
-    /// The hop state without its custody number, if this node gives no numbers; `None`: the state stays as it is.
+    /// Copy of the hop state without its custody number, if this node uses no custody numbers; `None`: the state stays
+    /// as it is.
     fn hop(&self, hop: &HopState) -> Option<HopState> {
         // The block of CCSDS 734.2-B-1 means nothing to nodes that only know RFC 5050.
         let drops = !self.numbers && hop.transfer.is_some();

@@ -245,7 +245,7 @@ fn labels_count_toward_mtu() {
         let meta = farlink_bpa::Edge::make(&mut node.edges, draft.clone(), creation, payload).unwrap();
         let hop = farlink_base::HopState { labels, ..farlink_base::HopState::default() };
         let token = OfferToken { layer: LayerId(0), ticket: layer::Ticket(1) };
-        // The incoming link is not the outgoing one, as at a relay.
+        // As at a relay, the bundle arrives over another link than it leaves by.
         let link = LinkId(LinkId::DYNAMIC | 99);
         node.agent(Input::Arrived { link, token, bundle: alloc::sync::Arc::new(meta), hop: Box::new(hop) });
         node.run(1);

@@ -34,7 +34,7 @@ pub(crate) enum Do {
     Unreadable { id: SendId, for_good: bool },
 }
 
-/// A bundle of which its layer has nothing yet.
+/// A bundle that was not passed to its layer yet.
 #[derive(Debug)]
 struct Waiting {
     id: SendId,
@@ -45,7 +45,7 @@ struct Waiting {
     first: Option<Payload>,
     load: Option<u64>,
 }
-/// A bundle of which its layer has the first part.
+/// A bundle whose first part was passed to its layer; the layer requests further ranges.
 #[derive(Debug)]
 struct Streaming {
     link: LinkId,
@@ -108,7 +108,8 @@ pub(crate) struct Outgoing {
 
 /// Number of bytes that the layer gets first.
 fn first_bytes(rope: &Payload) -> u64 {
-    // Of a long rope, as many that the following windows end where blocks on disk end: then no block is read twice.
+    // The first part of a long rope ends at the end of a block on disk. The following windows then coincide with
+    // blocks, so that no block is read twice.
     if rope.len() <= WINDOW || !rope.is_stored() {
         return rope.len();
     }
@@ -169,7 +170,7 @@ impl Outgoing {
         let first = (!rope.is_stored()).then(|| rope.clone());
         let queue = self.links.entry(link).or_default();
         queue.push_back(Waiting { id, rope, reliable, leaving, first, load: None });
-        // The agent keeps the next ones, where routing can still choose another link for them.
+        // The agent keeps further bundles in its own queues, where routing can still choose another link for them.
         if queue.len() == BACKLOG {
             out.push(Do::Ready { link, ready: false });
         }
@@ -192,7 +193,8 @@ impl Outgoing {
         let mut ahead = 0;
         for waiting in queue.iter_mut().take(AHEAD) {
             let payload = waiting.rope.slice(0, first_bytes(&waiting.rope));
-            // The first is always read, however long: without it the link would stand still.
+            // The first bundle's bytes are always read, whatever the bound: otherwise the link would never send
+            // anything.
             if ahead > 0 && ahead + payload.len() > AHEAD_BYTES {
                 return;
             }
@@ -401,7 +403,8 @@ mod tests {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let rope = stored(Extent::SPILL | 1, 3 * WINDOW - 1000, 5 * WINDOW);
         outgoing.send(LINK, (SendId(1), rope.clone()), PLAIN, &mut out);
-        // The head and the rest of the first window on disk, so that later reads begin at windows.
+        // The first part is the head (4 bytes) and the 1,000 bytes up to the end of a window on disk, so that later
+        // reads begin at windows.
         assert_eq!(loads(&out), [(1, 4 + 1000)]);
         out.clear();
         outgoing.loaded(1, Ok(Payload::fill(1, 1004)), &mut out);
@@ -439,7 +442,7 @@ mod tests {
         };
         let first = begin(&mut outgoing, 1, 5 * WINDOW);
         outgoing.want(SendId(1), first, WINDOW, &mut out);
-        // This range is read apart; the rescue covers everything behind it.
+        // The range that the layer asked for is read on its own; the rescue covers all bytes behind it.
         let asked = loads(&out)[0].0;
         let (load, rest) = outgoing.rescue(SendId(1)).unwrap();
         assert_eq!(rest.len(), 4 + 5 * WINDOW + 4 - first - WINDOW);
@@ -457,7 +460,7 @@ mod tests {
         };
         let windows: Vec<(u64, u64)> = out.iter().map(given).collect();
         assert_eq!(windows, [0, 1, 2].map(|n| (first + n * WINDOW, WINDOW)));
-        // Too long, in memory, or ended already: nothing is read.
+        // The first of these transfers is too long to be read as a whole, and the second does not exist.
         begin(&mut outgoing, 2, RESCUE_MAX + 3 * WINDOW);
         assert!(outgoing.rescue(SendId(2)).is_none() && outgoing.rescue(SendId(9)).is_none());
         // A failed rescue ends the transfer when the layer asks for the bytes.

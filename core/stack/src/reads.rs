@@ -202,7 +202,8 @@ impl Reads {
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Load>) -> Vec<SendId> {
         let jobs = self.jobs.values().chain(&self.queue);
         let sends: Vec<SendId> = jobs.filter_map(|job| job.waiting.send_over(link)).collect();
-        // Waiting jobs go first: else one of them would start in a place that becomes free, only to be cancelled.
+        // Waiting jobs are cancelled first. In the other order, cancelling a running job would start a waiting one that
+        // is to be cancelled next.
         for id in sends.iter().rev() {
             self.cancel(*id, out);
         }
@@ -272,7 +273,7 @@ mod tests {
         done.sort();
         let want = |n, len| (Reading::Delivery(DeliveryId(n)), len);
         assert_eq!(done, [want(1, STEP), want(2, 2 * STEP), want(3, 5 * STEP + 1), want(4, 10)]);
-        // The longest read exceeded the bound, alone.
+        // The longest read exceeded the bound of three steps, and ran alone.
         assert_eq!((most, reads.bytes), (5 * STEP + 1, 0));
     }
 

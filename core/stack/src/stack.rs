@@ -254,7 +254,7 @@ impl Stack {
     /// Queues the wake-ups that are due: layers, store, agent.
     fn wake(&mut self, now: Instant) -> Option<Work> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        // Layers and store first, so that the agent decides with their news.
+        // Layers and store are woken first, so that the agent decides with their outputs.
         let layers = self.layers.iter().enumerate().filter(|(_, layer)| due(layer.next_timeout()));
         let layers = layers.map(|(index, _)| Work::Layer(LayerId(index as u16), layer::Input::Wake));
         let store = due(self.store.next_timeout()).then_some(Work::Store(store::Input::Wake));

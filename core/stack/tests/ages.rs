@@ -302,7 +302,7 @@ fn bundles_age_behind_rate_limit() {
     // A layer that gets its bundles two seconds ahead of a slow link stamps them as they leave.
     for over in DATAGRAMS {
         for version in [7, 6] {
-            // All bundles take as long as a stall at this rate.
+            // At this rate, sending all bundles takes `STALL`.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(2);
             let mut bench = AgeBench::of(AgeSetup { rate, ahead, ..AgeSetup::new(over, version, false) });
@@ -463,10 +463,10 @@ fn expired_bundle_stays_in_busy_node() {
 
 #[test]
 fn expired_bundle_stays_in_busy_layer() {
-    // The same behind a slow link, where a layer waits for its own turn to send.
+    // Bundles for a slow link wait in the layer's own queue, and expire there.
     for over in DATAGRAMS {
         for version in [7, 6] {
-            // All bundles take as long as a stall at this rate.
+            // At this rate, sending all bundles takes `STALL`.
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
             let ahead = Duration::from_secs(10);
             let mut bench = AgeBench::of(AgeSetup { rate, ahead, ..AgeSetup::new(over, version, false) });
@@ -485,8 +485,8 @@ fn expired_bundle_stays_in_busy_layer() {
 
 #[test]
 fn live_bundles_leave_without_expired() {
-    // Bundles of both kinds wait in one queue, or in one block: behind the first ones that left, among others, and
-    // at its end.
+    // Bundles with long and with short lifetimes wait in one queue or block. The short-lived ones are every second
+    // bundle, all from number 33 on, or the last five of every 15.
     let among: [(fn(u32) -> bool, u8); 3] = [(|n| n % 2 == 1, 7), (|n| n >= 33, 6), (|n| n % 15 >= 10, 7)];
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (short, version) in among {

@@ -17,7 +17,8 @@ const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 fn everybody(version: u8) -> impl Fn(usize, &mut Config) {
     move |node, config| {
         let mut custody = CustodyConfig::default();
-        // Longer than any way here, so that nothing is repeated without a loss.
+        // The timeout exceeds the time in which signals return in these tests, so that bundles are repeated only after
+        // a loss.
         custody.settings.timeout = Duration::from_secs(20);
         if node == 0 {
             custody.settings.request = vec!["*".into()];

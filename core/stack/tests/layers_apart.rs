@@ -118,7 +118,7 @@ fn memory_pressure_frees_layer_buffers() {
     let mut stack = started(config);
     let (stream, buffer) = (StreamId(StreamId::PASSIVE | 2), Arc::new(()));
     give(&mut stack, Input::Socket(LayerId(0), socket::Input::Opened { stream, from: peer() }));
-    // Most of a byte string of 50,000.
+    // The beginning of an MTCP frame: the head of a CBOR byte string of 50,000 bytes, and most of its bytes.
     let mut bytes = vec![0x5a, 0, 0, 0xc3, 0x50];
     bytes.resize(40_000, 2);
     let data = Payload::from(Bytes::from_owner(Watched(bytes, buffer.clone())));

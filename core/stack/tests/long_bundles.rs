@@ -115,7 +115,7 @@ fn late_deletion_keeps_session() {
         line.register(1);
         line.run(seconds(2));
         line.tell(0, Input::LinkDown { link: LinkId(0) });
-        // With more than 5 MiB gone, the rest is below `RESCUE_MAX`.
+        // Once more than 5 of the 18 MiB were sent, the rest is shorter than `RESCUE_MAX` (16 MiB).
         line.send(content(1, 18 * MIB));
         line.run(seconds(2));
         line.tell(0, Input::LinkUp { link: LinkId(0) });

@@ -116,7 +116,7 @@ fn unreadable_fragment_never_leaves() {
     sender.run(6);
     assert_eq!((sender.left(), sender.tried()), (vec![], (1, 1)));
     assert_eq!(sender.0.status(Instant(6_000_000_000)).bundles, 1, "it is kept");
-    // The link is as ready as before, and the next contact has room for all of it.
+    // The failed fragment left the link ready, and the next contact has room for the whole bundle.
     sender.run(30);
     assert!(matches!(sender.left()[..], [(600_000, size)] if size > 600_000), "{:?}", sender.left());
 }

@@ -255,7 +255,7 @@ fn fragments_reassemble_across_restart() {
             .with(|b| (b.place, b.payload, b.after) = (Some((from as u64, total)), payload, vec![(77, 0, vec![9])]))
             .wire()
     };
-    // Out of order, overlapping, and one of them twice.
+    // The fragments come out of order, they overlap, and one comes twice.
     let pieces = [(60, 100), (0, 30), (10, 40), (0, 30), (35, 70)];
     for restart_after in 0..pieces.len() {
         let mut site = Site::new();
@@ -385,9 +385,9 @@ fn fragments_with_trailing_blocks_fit_mtu() {
 
 #[test]
 fn inbound_stream_is_no_route() {
-    // A stream that only brings bundles carries none back.
+    // An STCP stream carries bundles in one direction, so a peer that connected cannot be sent any.
     let mut site = Site::new();
-    // The stranger names ipn:5.0, by its own word the node that the bundle comes from, and stays.
+    // The peer claims to be ipn:5.0 in the previous node block of its bundle, and keeps the stream open.
     let names = old(1).with(|b| (b.ends[1], b.before) = ((5, 1), vec![(5, 0x10, b"ipn\x005.0\0".to_vec())]));
     assert_eq!(site.fate(&names.wire()), "delivered");
     let bundle = SendRequest {
@@ -422,7 +422,7 @@ fn brought(sequence: u8, destination: &[u8], source: &[u8], previous: &[u8]) -> 
 
 #[test]
 fn group_previous_node_is_harmless() {
-    // A previous node of a group scheme, and a bundle for the null endpoint: each once ended a node of another
+    // A previous node of a group scheme, and a bundle for the null endpoint: each once crashed a node of another
     // implementation.
     const HERE: &[u8] = &[0x82, 2, 0x82, 1, 1];
     const THERE: &[u8] = &[0x82, 2, 0x82, 2, 1];
@@ -447,8 +447,8 @@ fn group_previous_node_is_harmless() {
 
 #[test]
 fn stranger_copy_is_no_loop_evidence() {
-    // In both versions, with and without a disk: a stranger sends a neighbour's bundle, or another with its
-    // identity, before the neighbour does.
+    // In both versions, with and without a disk: before a neighbour sends a bundle, an unauthenticated peer sends a
+    // copy of it, or another bundle with its identity.
     let with_disk = || Site::new();
     let in_memory = || Site::tuned(|config| config.keep_in(StoreKind::Memory, DataVolume(1 << 30)));
     let sites: [&dyn Fn() -> Site; 2] = [&with_disk, &in_memory];
@@ -488,7 +488,7 @@ fn broken_long_head_reported_early() {
     let mut site = Site::new();
     let long = |sequence: u64| old(sequence).with(|b| b.payload = vec![7; 3_000_000]).wire();
     let mut broken = long(1);
-    // A number that does not end.
+    // An SDNV of more than 10 bytes, which no 64-bit number needs.
     broken[1..12].fill(0xff);
     site.receive_beginning(&broken, 1_000_000);
     site.wait(Duration::from_millis(500));

@@ -179,7 +179,7 @@ fn local_bundles_reach_first_shard() {
     for layer in [Layer::TcpclV4, Layer::Ltp] {
         let mut line = relay(layer);
         let mut wanted = Vec::new();
-        // Short ones, ones in parts, and ones that go to disk while they come.
+        // Bundles in one part, bundles in several parts, and bundles that go to disk while they arrive.
         for (n, len) in [1, 70_000, 900_000, 3 * MIB].into_iter().enumerate() {
             for from in [NEAR, FAR] {
                 let payload = content(n as u64 * 2 + from as u64, len).to_vec();
@@ -272,7 +272,7 @@ fn removed_shared_link_returns_bundles() {
     let payload = content(1, 3 * MIB).to_vec();
     send(&mut line, NEAR, FAR, &payload);
     line.run(Duration::from_millis(25));
-    // The shards remove it at different times.
+    // The shards remove the link at different times.
     line.remove_link(SECOND, LinkId(1));
     line.run(Duration::from_micros(20));
     line.remove_link(FIRST, LinkId(1));
@@ -368,7 +368,8 @@ fn bundle_for_lost_link_goes_later() {
 
 #[test]
 fn waiting_bundles_leave_next_contact() {
-    // A burst crosses to the owner, whose layer takes no more before all of it is there.
+    // The burst exceeds the window of the LTP link, so some of its bundles wait at the owner shard until the next
+    // contact.
     let contacts = "contact 1 2 +0..+900 rate 1 Gbit/s\ncontact 2 1 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +4..+6 rate 1 Gbit/s\ncontact 4 2 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +20..+900 rate 1 Gbit/s";

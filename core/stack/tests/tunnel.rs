@@ -25,7 +25,7 @@ fn tunnel(custody: bool) -> impl Fn(usize, &mut Config) {
             // The second node knows its neighbours only.
             1 => config.routes.clear(),
             2 => {
-                // The way back for signals.
+                // The route of signals back to the first node.
                 config.routes.push(("ipn:1.*".into(), id(2)));
                 config.tunnels = vec![to(1)];
             }

@@ -226,7 +226,7 @@ impl TwoNodes {
             }
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
                 let Some(bytes) = bundle.payload.to_bytes() else {
-                    // A long one stays on disk until its application reads.
+                    // A long payload stays on disk until the application reads it.
                     self.reading.insert(delivery, registration);
                     return self.later(Duration::ZERO, node, Input::Read { delivery, part: bundle.payload });
                 };
@@ -481,7 +481,8 @@ fn stored_bundles_known_before_opening() {
     world.run(Duration::from_secs(3));
     world.stacks[1] = Stack::new(config(TestedLayer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
     world.pending.retain(|_, (node, _)| *node != 1);
-    // The clock is behind the stored bundles: expiry is judged with the last one read back, not before.
+    // The clock is behind the times of the stored bundles. The node can find that out only if it has read the bundles
+    // before it opens.
     world.tell(1, Input::Clock(Clock { at: world.now, utc: Some(EPOCH), error_ms: 0 }));
     world.run(Duration::from_secs(1));
     let doubted = |(node, event): &(usize, Event)| *node == 1 && matches!(event, Event::ClockDoubted { .. });

@@ -287,7 +287,8 @@ fn forged_sequence_number_is_skipped() {
     line.send(content(1, 10));
     // With the second before, 20.005 s: the forged timestamp.
     line.run(Duration::from_millis(19_005));
-    // All at one moment: without a skipped number, the first of them would be the forged one again.
+    // All are made at one moment. If no sequence number were skipped, the first would have the identity of the forged
+    // bundle.
     let own: Vec<Bytes> = (2..5).map(|n| content(n, 10)).collect();
     own.iter().for_each(|payload| line.send_from(1, payload.clone()));
     assert_eq!(line.node(1).status(line.now).bundles, 4);

@@ -23,7 +23,7 @@ fn full_store_refuses_until_room_returns() {
         world.settle();
         kept.extend(stored(&world, number).then_some(number));
     }
-    // Each takes some 1,170 bytes with its record; without the bound there would be 78.
+    // A bundle takes some 1,170 bytes with its record. Without the limit of seven eighths, 78 bundles would be kept.
     assert!((70..=76).contains(&kept.len()), "{} of 1 kB in seven eighths of 100 kB", kept.len());
     assert!(world.disk.files.values().map(|file| file.cache.len()).sum::<usize>() <= 110_000, "nor on disk");
     kept.drain(..40).for_each(|number| world.delete(number, false));

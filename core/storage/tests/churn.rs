@@ -112,7 +112,8 @@ fn delivery_memory_forgets_the_oldest() {
 
 #[test]
 fn refused_bundle_numbers_stay_used() {
-    // The store never kept them, and the following records name no bundle.
+    // The bundle is refused, or deleted before it is written. The records that follow name no bundle, so only the file
+    // headers keep its number from being used again.
     for refused in [true, false] {
         let mut world = StoreWorld::open(small(512 * 1024), SimDisk::default(), 8);
         world.settle();

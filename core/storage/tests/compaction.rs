@@ -61,7 +61,7 @@ fn damaged_bundle_is_reported_and_forgotten() {
 
 #[test]
 fn damaged_delivery_is_written_again() {
-    // The bundle's own record may be gone or still there.
+    // Two cases: the file with the bundle's own record still exists, or was removed.
     for stays in [true, false] {
         let mut world = open(2, small(400_000));
         let (delivered, beside) = (world.put(100), world.put(4000));
@@ -78,7 +78,8 @@ fn damaged_delivery_is_written_again() {
         }
         assert_eq!(files(&world).contains(&its), stays);
         let mut passing = fill(&mut world);
-        // The bundle that begins the file goes too, but none of the next file.
+        // All bundles of the file are deleted: also the one before `passing`, which begins the file, but not the last
+        // one, which begins the next file.
         passing.insert(0, passing[0] - 1);
         passing.pop();
         let fingerprint = world.known[&delivered].index.fingerprint.to_le_bytes();
@@ -300,7 +301,7 @@ fn second_deletion_replaces_the_first() {
 
 #[test]
 fn failed_removal_retried_with_pauses() {
-    // The file is one without live records, or one kept to be written over.
+    // Two cases: a file without live records, and one that was kept to be recycled.
     for spare in [false, true] {
         let mut world = open(11, small(400_000));
         let numbers: Vec<u64> = (0..20).map(|_| world.put(1000)).collect();
@@ -309,7 +310,7 @@ fn failed_removal_retried_with_pauses() {
         if spare {
             world.settle();
             assert!(!world.disk.kept.is_empty());
-            // Without room for a file there is no room for anything else.
+            // A new file that does not fit on the disk makes the store remove the kept ones.
             while !world.is_asked(is_create) {
                 world.perform_all();
                 world.put(3000);

@@ -371,7 +371,7 @@ fn full_disk_releases_kept_files() {
         numbers.iter().for_each(|number| world.delete(*number, false));
         world.settle();
         assert!(world.disk.kept.len() > 1, "{} files are kept", world.disk.kept.len());
-        // Without room for a file there is no room for anything else.
+        // A new file or a write that does not fit on the disk makes the store remove the kept files.
         world.put(3000);
         while world.failures == 0
             && let Some(op) = world.outstanding.first()
@@ -401,7 +401,7 @@ fn full_disk_releases_kept_files() {
 
 #[test]
 fn errors_leave_nothing_after_all_deletions() {
-    // Records of failed groups may be on disk: they count until their files go, and so do the deletions they need.
+    // Records of failed groups may be on disk: they and their delete records must be kept until the files are removed.
     let mut world = StoreWorld::open(Config { segment_bytes: 4096, ..small(400_000) }, SimDisk::default(), 12);
     world.settle();
     let mut alive = Vec::new();

@@ -238,7 +238,8 @@ fn waiting_bundles_refused_when_nothing_keeps() {
 
 #[test]
 fn earlier_emptied_file_makes_room() {
-    // Nothing waits for the disk and no bundle is left: the newest file still goes once a newer one is durable.
+    // Nothing waits for the disk and no bundle is left: the newest file must still be removed once a newer one is
+    // durable.
     let mut world = large(2, None);
     world.pass_tenths(1);
     let numbers = [(); 40].map(|()| world.put(20_000));
@@ -256,8 +257,8 @@ fn earlier_emptied_file_makes_room() {
 
 #[test]
 fn scattered_rest_moves_for_deliveries() {
-    // More deliveries than the reserve can record, from several files that each keep a few bundles: those move into
-    // the last quarter, and the files go. The disk may be full again afterwards.
+    // More deliveries than the reserve can record, from several files that each keep a few bundles: those bundles move
+    // into the last quarter of the reserve, and the files are removed. The disk may be full again afterwards.
     let mut world = large(3, None);
     world.pass_tenths(1);
     for round in 0..4 {

@@ -170,7 +170,8 @@ fn deletion_outlives_the_deleted_file() {
     world.delete(deleted, false);
     world.rest();
     assert!(world.gone.contains(&deleted) && world.disk.files.contains_key(&first));
-    // Everything else in its file and in its delete record's file goes.
+    // `beside` shares the file of the deleted bundle's record, `in_the_next` that of its delete record: once both are
+    // deleted, too, both files may be removed.
     [beside, in_the_next].into_iter().for_each(|number| world.delete(number, false));
     for round in 0..12 {
         let number = world.put(3000);

@@ -239,7 +239,7 @@ fn failed_bundle_refused_when_nothing_keeps() {
     assert!(!world.known[&number].answered, "it is being written");
     world.perform_first(is_sync, Some(DiskError::Io));
     assert!(world.known[&number].answered && !world.known[&number].stored);
-    // The refusal does not wait until there is space.
+    // The failed bundle is refused at once, not only when the reserve can be made, and leaves nothing in the store.
     world.pass_tenths(50);
     assert_eq!(world.store.usage().bundles, 0);
 }

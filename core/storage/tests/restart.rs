@@ -141,7 +141,7 @@ fn lost_spill_number_stays_used() {
     assert!(!next.recovered.contains_key(&number));
     assert_eq!(next.damage, 1, "a bundle without its bytes is damage");
     assert!(next_spill(&mut next) > used);
-    // The record comes back, but its deletion meanwhile holds.
+    // The file returns with the bundle's bytes, but the bundle was deleted meanwhile and stays deleted.
     next.known.insert(number, world.known[&number].clone());
     next.delete(number, false);
     next.settle();

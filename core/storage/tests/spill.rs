@@ -36,7 +36,7 @@ fn ropes_outlive_moves_of_their_records() {
         kept.iter().map(|n| (known(&world, *n).rope.clone(), known(&world, *n).payload.clone())).collect();
     assert!(ropes.iter().all(|(rope, _)| rope.is_stored()));
     let files: Vec<u32> = world.disk.files.keys().copied().collect();
-    // Their neighbours are deleted, so that their files are emptied.
+    // The bundles between the kept ones are deleted, so that compaction moves the kept ones to other files.
     passing.into_iter().for_each(|number| world.delete(number, false));
     for _ in 0..300 {
         let number = world.put(3000);
@@ -273,7 +273,7 @@ fn bundle_of_foreign_extents_refused() {
 
 #[test]
 fn spills_dropped_early_leave_their_room() {
-    // They wait while a group is under way, whatever their length.
+    // With a `second_group` of 1 MiB, spills wait while a group is under way.
     let mut world = world(Config { second_group: 1 << 20, ..small(300_000) }, 14);
     for spill in 0..200 {
         world.put(100);

@@ -28,10 +28,10 @@ pub const CONFIGURATION: &str = "node.toml";
 pub const PLAN: &str = "contacts.plan";
 /// Event file in the node's folder, with one JSON object per line.
 pub const EVENTS: &str = "events.jsonl";
-/// Socket to which applications attach.
+/// Unix socket in the node's folder, to which applications attach.
 pub const SOCKET: &str = "farlink.sock";
 
-/// Key file of security rules and links.
+/// File in the node's folder with the keys that security rules and links name.
 pub const KEYS: &str = "node.keys";
 /// Socket of the control API, present if the node's links change.
 pub const CONTROL: &str = "control.sock";
@@ -42,7 +42,8 @@ const LOWERED: &str = "its share of the memory budget";
 
 /// Service of the node's own echo.
 pub const ECHO: u32 = 128;
-// Most bundles in hand-over before the first is accepted, if the scenario sets no limit.
+// Maximum number of bundles that a sender hands to the node before the node has accepted the first of them, if the
+// scenario sets no limit.
 const WINDOW: u32 = 64;
 
 /// Text of the configuration file with which `farlink node` can run a node of the scenario by hand, on a machine
@@ -59,7 +60,7 @@ pub struct Farlink {
     counted: Counted,
     /// Number of kills, each of which left an event file.
     lives: u32,
-    /// What applications printed, in runs with other implementations.
+    /// Bundles that the node's applications report in their output; used in runs with other implementations.
     records: AppRecords,
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Begin of the page, before the table.
+/// Text of the page before the table.
 const PAGE: &str = "\
 # Interoperability matrix
 
@@ -22,7 +22,7 @@ Of a pair, `a` is the first, and `there` leads from it to the second. The notes 
 `docs/reference/interop.md`.
 
 ";
-/// Sections after the table.
+/// Headings of the sections that follow the table.
 const FAILURES: &str = "\n## Failures\n\n";
 const TRIALS: &str = "\n## Trials\n\n";
 
@@ -86,7 +86,7 @@ pub fn update(path: &Path, newer: Vec<MatrixCell>) -> Result<()> {
     for (path, text) in
         [(path.to_path_buf(), serde_json::to_string_pretty(&cells)? + "\n"), (path.with_extension("md"), page(&cells))]
     {
-        // Whole at any time: another check may read it.
+        // The rename replaces the file at once: another check never reads half of it.
         let new = path.with_extension(format!("new-{}", std::process::id()));
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
         written.with_context(|| format!("cannot write {}", path.display()))?;

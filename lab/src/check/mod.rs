@@ -19,7 +19,7 @@ use trials::{CheckSide, CheckTrial, trials};
 /// Name of our own implementation.
 pub const FARLINK: &str = "farlink";
 
-/// One in this many bundles may be lost over a layer without confirmation.
+/// One in this many bundles or pings, rounded up, may be lost over a layer without acknowledgments.
 const DATAGRAMS_LOST: usize = 20;
 
 /// Options of a check.
@@ -55,11 +55,11 @@ pub struct CheckLine {
 pub struct CheckedPair {
     /// Names of the two implementations, with the versions that they print.
     pub names: [String; 2],
-    /// Its lines, in order.
+    /// Lines of the check, in the order in which they were reported.
     pub lines: Vec<CheckLine>,
 }
 
-/// Implementation of one side, known by its driver.
+/// Implementation on one side of a check; `driver` is `None` for Farlink's own.
 struct CheckedDriver {
     text: String,
     driver: Option<(DriverFolder, Declared)>,
@@ -95,7 +95,7 @@ impl CheckedDriver {
     }
 
     fn side(&self, number: u32, layer: &str, scheme: &str) -> CheckSide {
-        // One that lacks the scheme of the pair keeps its own.
+        // An implementation without IDs of this scheme uses IDs of the other.
         let ipn = self.has_scheme("ipn") && (scheme == "ipn" || !self.has_scheme("dtn"));
         let id = if ipn { format!("ipn:{number}.0") } else { format!("dtn://node{number}/") };
         let Some((folder, _)) = &self.driver else {
@@ -202,7 +202,7 @@ fn run_trial(options: &CheckOptions, layer: &str, trial: &CheckTrial, may_lose: 
     judge(&RunReader::open(&done)?, &scenario, may_lose)
 }
 
-/// Pings and bundles that a scenario's traffic makes, without the pieces of files.
+/// Number of pings, and number of bundles, that a scenario's traffic creates; pieces of files are not counted.
 fn expected(scenario: &Scenario) -> (usize, usize) {
     scenario.traffic.iter().fold((0, 0), |(pings, bundles), traffic| match traffic.kind {
         TrafficKind::Ping { count, .. } => (pings + count as usize, bundles),
@@ -211,10 +211,11 @@ fn expected(scenario: &Scenario) -> (usize, usize) {
     })
 }
 
-/// Result of a run in words. With `may_lose` one in [`DATAGRAMS_LOST`] bundles may be lost, and files be incomplete.
+/// Result of a run in words. With `may_lose`, one in [`DATAGRAMS_LOST`] pings or bundles may be lost, and files are not
+/// compared.
 ///
 /// # Errors
-/// What is missing or differs.
+/// A sentence about missing bundles or pings, or about a file that differs.
 fn judge(run: &RunReader, scenario: &Scenario, may_lose: bool) -> Result<String> {
     let (pings, sent) = expected(scenario);
     let least = |all: usize| if may_lose { all - all.div_ceil(DATAGRAMS_LOST) } else { all };
@@ -262,7 +263,7 @@ mod tests {
         [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n\
         [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"udpcl\"\n";
 
-    /// Result of a run with so many answered pings, and bundles made and delivered.
+    /// Judges a run in which `answered` pings were answered, `made` bundles created, and `delivered` bundles delivered.
     fn judged(traffic: &str, answered: usize, [made, delivered]: [u64; 2], may_lose: bool) -> Result<String, String> {
         let text = format!("{NODES}[[traffic]]\nfrom = \"a\"\nto = \"b\"\n{traffic}\n");
         let dir = tempfile::tempdir().unwrap();

@@ -7,11 +7,11 @@ use std::fmt::Write;
 const SMALLEST: u64 = 24;
 /// Payload sizes of whole bundles, bytes, with how many of each are sent.
 const SIZES: [(u64, u64); 4] = [(SMALLEST, 20), (1_000, 20), (60_000, 5), (1_000_000, 3)];
-/// Most bytes of a bundle beside its payload.
+/// Maximum length of a bundle without its payload, bytes.
 const BESIDE_PAYLOAD: u64 = 200;
-/// File that is compared byte for byte, bytes.
+/// Length of the file that is sent and compared byte for byte, bytes.
 const FILE: u64 = 300_000;
-/// Largest piece of the file, bytes.
+/// Maximum payload of the bundles in which the file is sent, bytes.
 const PIECE: u64 = 60_000;
 
 /// One side of a check.
@@ -38,8 +38,8 @@ pub struct CheckTrial {
     pub scenario: String,
 }
 
-/// Trials of a pair over a layer, in order. With `may_lose` a bundle is one datagram: what is under way in an outage or
-/// a restart is lost, and a file with it, so those are not tried.
+/// Trials of a pair over a layer, in order. With `may_lose` each bundle is one datagram, which the layer does not
+/// repeat. Files, outages and restarts are then not tried, since lost bundles would fail them.
 pub fn trials(sides: &[CheckSide; 2], layer: &str, may_lose: bool) -> Vec<CheckTrial> {
     let mut trials = Vec::new();
     let mut add = |name, duration: u32, more: &str| {
@@ -98,7 +98,8 @@ fn scenario(sides: &[CheckSide; 2], layer: &str, duration: u32, more: &str) -> S
         );
     }
     let _ = write!(text, "\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = {layer:?}\n");
-    // Others read datagrams from a socket buffer of default size, and put no fragments together.
+    // Over UDPCL, a low rate spares the default socket buffers of other implementations, and whole bundles fit a
+    // datagram, since those implementations do not reassemble fragments.
     let udpcl = layer == "udpcl";
     let rate = if udpcl { 4 } else { 100 };
     let _ = write!(text, "rate = \"{rate} Mbit/s\"\ndelay = \"5 ms\"\n");
@@ -144,11 +145,11 @@ mod tests {
             let scenario = Scenario::parse(&trial.scenario).unwrap_or_else(|why| panic!("{}: {why:?}", trial.name));
             assert!(scenario.has_foreign_nodes() && scenario.needs_simulation().is_none(), "{}", trial.name);
         }
-        // The largest bundle exceeds what the second takes.
+        // The largest payload exceeds the limit of the second implementation, 63 kB.
         assert!(!trials[1].scenario.contains("1000000 B") && trials[2].scenario.contains("1000000 B"));
         assert!(trials[1].scenario.contains("bundle_size = \"60000 B\""));
         let small = |takes| super::trials(&pair(limits(takes)), "mtcp", false);
-        // A payload of exactly that length makes a longer bundle.
+        // The limits are of bundles: a payload of 60,000 B makes a bundle longer than 60,050 B.
         assert!(!small(60_050)[1].scenario.contains("60000 B\", interval"));
         assert!(Scenario::parse(&small(900)[1].scenario).is_ok() && small(900)[1].scenario.contains("= \"100 B\""));
     }

@@ -104,7 +104,8 @@ fn hide(name: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Runs a program to its end. The error is its first complaint, from which later ones follow.
+/// Runs a program to its end. If it fails, the error is the first line of its error output, as later lines are mostly
+/// consequences; a notice of `tar` about leading slashes is skipped.
 fn run(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.env("LC_ALL", "C").output().with_context(|| format!("cannot start `{program}`"))?;

@@ -7,7 +7,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Bytes at the start of a program that are searched for its loader's path, which linkers put in front.
+/// Number of bytes at the start of a program file that are searched for its loader's path, which linkers put near the
+/// start.
 const HEAD: u64 = 64 << 10;
 /// Folders that loaders of all distributions search, in addition to those named after the machine.
 const FOLDERS: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];

@@ -62,7 +62,8 @@ impl Bottleneck {
         for (sent_ns, member, range) in frames.drain(..) {
             directions[member].take(sent_ns, &bytes[range], Some(&mut self.transmitter));
         }
-        // Only after the frames were passed on: model time cannot go back to the sending time of a frame.
+        // Model time advances only after the frames were passed to the model: it cannot go back to the time at which a
+        // frame was sent.
         if !more {
             self.members.iter().for_each(|member| directions[*member].all_taken(before));
         }
@@ -181,7 +182,7 @@ mod tests {
         let mut sample = None;
         directions[0].collect(&mut FrameBatch::new(), |frame, at| sample = Some((frame.to_vec(), at))).unwrap();
         let (frame, at) = sample.unwrap();
-        // More than the 16 MiB of a slow link, less than the queue.
+        // 31 MB of frames: more than the 16 MiB of memory that a slow link has, less than the shared queue of 40 MiB.
         (0..25_000).for_each(|_| directions[0].take(at, &frame, Some(&mut transmitter)));
         let sample = directions[0].sample(at, false, Some(&mut transmitter));
         assert_eq!((sample.statistics.dropped_total(), sample.own_losses), (0, 0));
@@ -197,7 +198,8 @@ mod tests {
         let mut bottleneck = Bottleneck::new(Transmitter::shared(&specs).unwrap(), vec![0, 1]);
         let sender = hosts[0].within(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
         (0..2).for_each(|link| assert!(sender.send_to(&[1; 1222], format!("10.0.{link}.2:4000")).is_ok()));
-        // As if the worker had got no processor: both packets are due by then, 11 ms and 21 ms after they were sent.
+        // The worker reads as late as if it had got no processor. By then both packets are due: 11 ms and 21 ms after
+        // they were sent.
         std::thread::sleep(Duration::from_millis(50));
         bottleneck.receive(&mut directions, &mut FrameBatch::new()).unwrap();
         let due: Vec<u64> = directions.iter_mut().map(|direction| direction.next_due().unwrap() - start).collect();

@@ -22,11 +22,11 @@ use std::time::Duration;
 const GRAIN_NS: u64 = 200_000;
 // Longest time for which due frames wait for more, so that one system call hands over many.
 const QUANTUM_NS: u64 = 200_000;
-// Divisor of the link's shortest delay that bounds such a wait, which so stays small beside the delay.
+// The wait is at most the link's shortest delay divided by this, so that it lengthens the delay by at most 2 %.
 const QUANTUM_PART: u32 = 50;
 // After a hand-over of more frames than this, the next hand-over waits for more frames.
 const QUANTUM_FRAMES: usize = 8;
-// Time until the next attempt if the host's interface had no room.
+// Time until the next attempt to hand over frames if the host's interface had no room.
 const RETRY_NS: u64 = 20_000;
 // Longest time for which frames may stay in the ring's last block, which the kernel has not yet passed on.
 const RING_LAG_NS: u64 = 3_000_000;
@@ -265,9 +265,9 @@ impl Direction {
         Instant(ns.saturating_sub(self.start_ns))
     }
 
-    /// Passes each wire packet of a frame to the model, and keeps the packets that arrive until they are due. The model
-    /// gets the time at which the frame was sent, not read: reading late has no effect while the delay is below the
-    /// link's.
+    /// Passes each wire packet of a frame to the model, and keeps the packets that will arrive until they are due. The
+    /// model counts from the time at which the host sent the frame, so a late read has no effect unless it comes after
+    /// the due time.
     pub fn take(&mut self, sent_ns: u64, bytes: &[u8], shared: Option<&mut Transmitter>) {
         self.model_now = self.model_now.max(self.instant(sent_ns));
         let now = self.model_now;
@@ -474,7 +474,7 @@ fn memory_for(spec: &DirectionSpec) -> usize {
     let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
     let flying = u64::try_from(u128::from(rate) * flight.as_nanos() / 8_000_000_000).unwrap_or(MOST);
     let bytes = flying.saturating_add(spec.queue_bytes());
-    // Each packet needs 24 bytes of bookkeeping, which counts for small ones.
+    // Half as much again, because each packet needs 24 bytes of bookkeeping, a large share if packets are small.
     bytes.saturating_add(bytes / 2).clamp(LEAST, MOST) as usize
 }
 

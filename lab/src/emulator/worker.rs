@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-// Shorter waits are spun, because sleeping would take longer.
+// Shorter waits are busy-waits, because sleeping would take longer.
 const SPIN_NS: u64 = 3_000;
 // Longest sleep, so that a stop is noticed in time.
 const SLEEP_NS: u64 = 50_000_000;

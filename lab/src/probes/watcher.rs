@@ -89,8 +89,7 @@ impl Watcher {
             self.load.bytes.fetch_sub(len, Ordering::Relaxed);
         }
         self.load.missed.fetch_add(1, Ordering::Relaxed);
-        // Never waits for a lock of another worker or the reader, which would delay the link; then the time is not
-        // kept.
+        // If another worker or the reader holds the lock, the time is not kept: waiting would delay the link.
         if let Ok(mut times) = self.load.missed_at.try_lock()
             && times.len() < TIMES_MAX
         {

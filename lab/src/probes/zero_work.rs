@@ -1,5 +1,6 @@
-//! Programs of a zero-work measurement: a source, a relay that only copies bundles, and a sink, each in a host. The
-//! relay's time is what no relay in that host can avoid. Each is this program, started again with a hidden argument.
+//! Programs of a zero-work measurement: a source, a relay that only copies bundles, and a sink, each in a host. No
+//! relay in that host can take less time than this one. Each program is the testbed's own, started again with a hidden
+//! argument.
 
 use farlink_base::{Accel, CreationTimestamp, EndpointId, Payload};
 use farlink_bundle::Bundle;
@@ -14,7 +15,8 @@ use std::time::Duration;
 pub const ARGUMENT: &str = "lab-zero-work";
 /// Port at which relay and sink listen, over TCP and UDP.
 pub const PORT: u16 = 15_199;
-/// First sequence number. Up to four times this, all sequence numbers have the same encoded length, and so all bundles.
+/// First sequence number. CBOR encodes numbers from here up to 2^32 - 1 in equally many bytes, so that all bundles have
+/// one length.
 pub const FIRST_SEQUENCE: u64 = 1 << 30;
 
 /// Number of attempts to connect, and the time between them.
@@ -24,7 +26,7 @@ const ATTEMPT_EVERY: Duration = Duration::from_millis(20);
 /// One of the three programs of a measurement, with its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ZeroWork {
-    /// Part that this program plays.
+    /// Role of this program, with the addresses that it needs.
     pub part: ZeroWorkPart,
     /// Whether bundles are sent in STCP over TCP; otherwise they are sent in UDPCL over UDP.
     pub stream: bool,
@@ -38,7 +40,7 @@ pub struct ZeroWork {
     pub sequence: u64,
 }
 
-/// Part of a program in the chain from source to sink.
+/// Role of a program in the chain from source to sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZeroWorkPart {
@@ -135,7 +137,7 @@ impl ZeroWork {
         Ok(())
     }
 
-    /// Encodes a bundle as it is sent.
+    /// Encodes a bundle as it is sent: with the STCP header over TCP, without a header over UDP.
     fn unit(&self, number: u64) -> Vec<u8> {
         let creation = CreationTimestamp { sequence: self.sequence + number, ..CreationTimestamp::default() };
         let made = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(3, 1), creation);

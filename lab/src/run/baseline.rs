@@ -44,7 +44,8 @@ struct BaselineRecord {
 }
 
 impl Baseline {
-    /// Plans the flows of a phase that begins now. Returns whether there is time for all; others are left out.
+    /// Plans the flows of a phase that begins now. Returns whether there is time for all flows; a flow without enough
+    /// time is left out.
     pub fn begin(&mut self, scenario: &Scenario, phase: usize, now: Duration, program: &Path) -> bool {
         let slots = (scenario.links.len() * TRANSPORTS.len()) as u32;
         let Some(slot) = scenario.phases[phase].duration.and_then(|all| all.checked_div(slots)) else { return true };
@@ -60,7 +61,7 @@ impl Baseline {
                 enough = false;
                 continue;
             }
-            // Counts over all phases: a second baseline must not overwrite the files of the first.
+            // Flows are numbered over all phases: a second baseline must not overwrite the files of the first.
             let place = self.flows.len();
             let first = place as u32 * 2;
             let name = |role: &str| format!("baseline-{}-{place}-{role}", scenario.links[link].name);
@@ -84,7 +85,8 @@ impl Baseline {
             self.steps.push_back((begin, receiver));
             let sender = BaselineStep::Start(first, ends[0].node, names[0].clone(), sender);
             self.steps.push_back((begin + HEAD_START, sender));
-            // Before the next flow begins, even if a program hangs: two flows at once would measure each other.
+            // Both programs end before the next flow begins, even if one hangs: two flows at once would disturb each
+            // other.
             self.steps.push_back((begin + slot - DRAIN / 4, BaselineStep::End([first, first + 1])));
             let [from, to] = ends.map(|end| scenario.nodes[end.node].name.clone());
             self.flows.push(BaselineRecord {
@@ -133,7 +135,8 @@ impl Baseline {
 pub fn spread(flows: &[BaselineFlow]) -> Option<f64> {
     let tcp = |link: &str| {
         let rates = flows.iter().filter(move |flow| flow.link == link && flow.transport == "tcp");
-        // Counts as 0 if nothing arrived, the largest difference possible.
+        // A flow of which nothing arrived counts as 0 bit/s: beside a flow that arrived, the difference is 1, the
+        // largest possible.
         rates.map(|flow| flow.bit_s.unwrap_or(0.0)).collect::<Vec<f64>>()
     };
     let of = |flow: &BaselineFlow| {

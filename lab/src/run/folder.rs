@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 // Number of log lines shown when a run fails.
 const TAIL: usize = 8;
-// Most bytes at the end of a log that are searched for them.
+// Maximum number of bytes at the end of a log that are read for these lines.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// Paths of the files of a run.
@@ -128,7 +128,7 @@ impl RunFolder {
         let mut logs = vec![self.supervisor_log()];
         for node in &self.nodes {
             let mut here: Vec<PathBuf> = fs::read_dir(node).into_iter().flatten().flatten().map(|f| f.path()).collect();
-            // Other implementations leave what they like there, also pipes, which would never end.
+            // Only regular files: other implementations may leave pipes there, and reading one would never end.
             here.retain(|path| path.extension().is_some_and(|e| e == "log") && path.is_file());
             here.sort();
             logs.extend(here);
@@ -210,7 +210,7 @@ fn make_file(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut rng = Rng::new(seed);
     let mut left = bytes;
-    // The generator yields 8 bytes at a time, of which the last may be cut.
+    // The generator yields 8 bytes at a time; the last bytes may be more than the file needs.
     while left > 0 {
         let word = rng.next_u64().to_le_bytes();
         let count = left.min(8) as usize;

@@ -1,5 +1,5 @@
-//! Start and end of nodes. Other implementations take an unknown time to start, so they start before the time of the
-//! run is chosen; ours follow, since their configuration names that time.
+//! Start and end of nodes. Nodes of other implementations take an unknown time to start, so they start before the start
+//! time of the run is chosen. Farlink's nodes follow, since their configuration contains that time.
 
 use super::session::{FIRST_APPLICATION, LabSession, SessionProcess};
 use crate::supervisor::{Request, SignalName};
@@ -72,7 +72,8 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Ends the nodes: each by its own program or a signal, those that do not end by `kill -9`.
+    /// Ends each node by its driver's program, or by a signal if there is none. Nodes that do not end in time are
+    /// killed (SIGKILL).
     pub fn stop_nodes(&mut self) -> Result<()> {
         let mut longest = Duration::ZERO;
         let mut stops = Vec::new();

@@ -27,8 +27,8 @@ pub struct Phases {
     phases: VecDeque<(usize, Phase)>,
     /// Phase in progress with its index, its start, and whether a sender was running in it.
     current: Option<(usize, Phase, Duration, bool)>,
-    /// Requested boundaries that have not taken effect, each with the phase that begins there; `None` for the time
-    /// outside of phases.
+    /// Requested boundaries that have not taken effect, each with the phase that begins there; `None` if no phase
+    /// begins there.
     asked: VecDeque<Option<(usize, Phase)>>,
     ended: Vec<PhaseFacts>,
 }
@@ -48,8 +48,8 @@ impl Phases {
         let ended = self.current.as_mut().is_none_or(|(_, phase, begun, sent)| {
             *sent |= traffic.sending;
             let until = phase.until.is_some_and(|until| match until {
-                // A phase that begins before its sender waits for that; after the last sender there is nothing to wait
-                // for.
+                // The phase ends when no sender runs any more. A phase in which none has run yet waits for the next
+                // sender, if one is still to begin.
                 PhaseEnd::Sent => !traffic.sending && (*sent || !traffic.left),
                 PhaseEnd::Delivered => !traffic.sending && traffic.delivered,
             });

@@ -185,8 +185,8 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
         }
     }
     nodes(scenario, outcome, validity);
-    // With real-time priority everywhere, the processes that wait are not the run's; the delays above show whether the
-    // run's own waited.
+    // If emulator, nodes and applications have real-time priority, processes that wait are mostly others of this
+    // machine. Whether the run's own waited is judged above, by lateness.
     let cpu_wait = cpu_waiting.filter(|_| !(outcome.real_time && lateness.real_time));
     let durable = scenario.nodes.iter().any(|node| node.store == StoreKind::Durable);
     // Without durable stores no node waits for a disk.
@@ -235,7 +235,8 @@ fn background(scenario: &Scenario, outcome: &SessionOutcome, manifest: &mut farl
     }
 }
 
-/// Judges the time for which each node waited for a processor, by the smallest of its links' longest delays.
+/// Judges the time for which each node waited for a processor, relative to the delay of the node's shortest link; a
+/// delay that varies counts at its longest.
 fn nodes(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_report::Validity) {
     let us = |d: Duration| d.as_secs_f64() * 1e6;
     let worst =

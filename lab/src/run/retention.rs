@@ -300,7 +300,7 @@ mod tests {
             vec![passage(900, 9), passage(1100, 300), passage(1100, 200), passage(1999, 200), passage(2000, 9)];
         retention.note(passed(RetentionSubject::Relay, bundles));
         let mut zero_work = vec![passage(1050, 20); BUNDLES_LEAST as usize];
-        // One that comes after the measurement, and one that leaves after it.
+        // Not counted: a bundle that arrives after the measurement, and one that leaves after it.
         zero_work.extend([passage(1300, 70), passage(1190, 20_000)]);
         retention.note(passed(RetentionSubject::ZeroWorkDatagrams, zero_work));
         retention.note(RetentionPart::Stayed { relay: 0, at_ns: vec![START, START + 1500 * MS] });

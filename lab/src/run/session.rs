@@ -149,7 +149,7 @@ impl<'a> LabSession<'a> {
             remarks.notes.push(format!("Control groups of ended runs could not be removed: {}.", left.join(", ")));
         }
         let lead = LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32 + LEAD_PER_CONTAINER * contained;
-        // Chosen again once the nodes that start early are ready.
+        // A provisional start, which is chosen again once the nodes that start early are ready.
         let (start_ns, epoch) = choose_start(LONGEST_START);
         let started = |traffic: &usize| drivers[scenario.traffic[*traffic].from].is_started();
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).filter(started).collect();
@@ -415,7 +415,7 @@ impl<'a> LabSession<'a> {
         Ok(())
     }
 
-    /// Whether a sender is still to begin.
+    /// Whether a sender of the scenario has not been started yet.
     pub fn has_waiting_senders(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -11,15 +11,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of bundles of one measurement: at most, and at least.
+/// Greatest and least number of bundles of one measurement.
 const BUNDLES: u64 = 200;
 pub const BUNDLES_LEAST: u64 = 30;
 /// Shortest time between two bundles.
 const PACE: Duration = Duration::from_millis(2);
 /// Bundles use at most this fraction of the slowest link's rate: a tenth.
 const RATE_PART: u64 = 10;
-/// Bounds of the bundles' payload in bytes. Within them, it equals that of the scenario's first traffic flow. Larger
-/// bundles over TCP would measure TCP.
+/// Bounds of the bundles' payload, in bytes. Within them it has the length of the payloads of the scenario's first
+/// traffic flow. With larger bundles over TCP, the time would be mostly that of TCP.
 const PAYLOAD_MIN: u64 = 64;
 const PAYLOAD_MAX: u64 = 16_000;
 /// Bytes of headers, of bundle and packet together, in an IP packet over UDP.
@@ -64,7 +64,7 @@ pub struct ZeroWorkRecord {
 #[derive(Debug)]
 struct Measurement {
     record: ZeroWorkRecord,
-    /// Sink and relay.
+    /// Programs that receive, to be started first: the sink, then the relay.
     receivers: Vec<ZeroWorkStart>,
     source: ZeroWorkStart,
     /// Longest time for which the source may send.
@@ -342,7 +342,7 @@ mod tests {
         let scenario = scenario(["tcpclv4", "ltp"], "duration = \"4 s\"");
         let (mut works, setup) = (ZeroWorks::default(), RetentionSetup::of(&scenario));
         works.begin(&scenario, &setup, 0, Duration::from_secs(1), Path::new("farlink")).unwrap();
-        // A source that never ends.
+        // The source never ends, as `sent` is false at every call.
         let steps = (10..200).filter_map(|tenth| works.due(Duration::from_millis(tenth * 100), false)).count();
         assert_eq!((steps, works.is_over()), (3, true), "the second relay has no time left");
         let spans: Vec<_> = works.records.iter().map(|record| record.span.clone()).collect();

@@ -81,7 +81,8 @@ impl Supervisor {
         line.push(b'\n');
         let input = self.input.as_mut().context("the supervisor was told to end")?;
         if let Err(error) = input.write_all(&line) {
-            // A reply with the reason, at which `next` fails, is better than a broken pipe.
+            // The supervisor may have sent a `Failed` reply before it ended. `next` then fails with the reason, which
+            // explains more than a broken pipe.
             while let Some(reply) = self.next(Duration::from_millis(200))? {
                 drop(reply);
             }

@@ -15,7 +15,8 @@ const ISOLATED: Namespaces =
 /// PID 1 and serves. A third process, outside of all namespaces, removes the control groups when both are gone.
 pub fn become_supervisor() -> io::Result<u8> {
     process::die_with_parent()?;
-    // The groups' name has the ID of this process as others see it, so it is taken before the new /proc.
+    // The name of the control groups contains the ID of this process outside of the new namespaces, so it is taken
+    // before entering them.
     let (groups, hierarchies) = (GroupName::of_self()?, Hierarchies::detect());
     let swept = cgroup::sweep(&hierarchies);
     let (cleaner, alive) = start_cleaner(&hierarchies, groups)?;

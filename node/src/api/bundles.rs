@@ -27,7 +27,8 @@ fn too_many() -> Problem {
     Problem(StatusCode::SERVICE_UNAVAILABLE, why.into())
 }
 
-/// UTC of an instant as text. `error` converts it, or returns `None` if the machine's clock is not trusted.
+/// UTC of an instant as text. The function `error` converts the instant; it returns `None` if the machine's clock is
+/// not trusted.
 fn utc(at: Option<Instant>, error: impl Fn(Instant) -> Option<DtnTime>) -> Option<String> {
     at.and_then(error).map(|time| time.to_string())
 }
@@ -84,7 +85,8 @@ fn bundle(bundle: &BundleStatus, clock: impl Fn(Instant) -> Option<DtnTime>) -> 
 }
 
 type PageKey = (String, &'static str, Option<String>, Option<u64>);
-/// Adds the sums of a shard to `all`; once that has `SUMS_MAX` entries, new keys are added up as `others`.
+/// Adds the sums of a shard to `all`. Once `all` has `SUMS_MAX` entries, sums with a new key are added to one entry,
+/// `others`.
 async fn sum(shard: &Handle, all: &mut BTreeMap<PageKey, Sum>) -> Result<(), Problem> {
     let list = shard.ask(|node| node.begin_list(0)).await.ok_or_else(gone)?;
     loop {

@@ -168,7 +168,7 @@ fn make_room(guests: &mut VecDeque<Guest>) -> bool {
     if guests.len() < GUESTS {
         return true;
     }
-    // Without an accepted request, a connection may be of a stranger who holds it open.
+    // A connection without an accepted request may belong to a client without permission that only holds it open.
     let idler = guests.iter().position(|guest| !guest.known.load(Relaxed));
     let idler = idler.and_then(|at| guests.remove(at));
     idler.map(|guest| guest.task.abort()).is_some()
@@ -179,7 +179,7 @@ async fn attend(wire: Box<dyn DoorWire>, router: Router, token: Option<Arc<str>>
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |request: Request<Incoming>| {
         let checked = check(request.headers(), token.as_deref());
-        // Listeners of events may be disconnected for a new client: they can reconnect.
+        // Clients of `/events` do not count as known, so that they may give way to a new client: they can reconnect.
         known.fetch_or(checked.is_ok() && request.uri().path() != "/events", Relaxed);
         let answer = checked.map(|()| router.call(request));
         async move {

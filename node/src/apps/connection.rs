@@ -100,7 +100,7 @@ enum Later {
 pub enum Owed {
     /// Request that awaits the node's decision, with the memory it holds.
     Request(RequestId, u64, BundleHeaders),
-    /// Answer that awaits its turn.
+    /// Answer that must wait until all earlier requests are answered.
     Answer(AapResponse),
 }
 
@@ -160,7 +160,7 @@ pub struct Connection {
     /// Whether the kernel reports room to write.
     asks_for_room: bool,
     ended: bool,
-    /// The client takes no more output; its earlier messages are still read.
+    /// Whether the client takes no more output; messages that it sent earlier are still read.
     broken: bool,
 }
 
@@ -200,7 +200,8 @@ impl Connection {
     }
     /// Stops output; earlier messages of the client still count.
     pub fn break_off(&mut self) {
-        // Readable, so that the rest of the input is read, and no limit of unread answers, as nobody reads them.
+        // Sets `readable`, so that the remaining input is read, and clears `unread`, whose limit would stop reading:
+        // nobody reads answers any more.
         (self.broken, self.readable, self.unread) = (true, true, 0);
         self.out.clear();
         self.later.clear();
@@ -219,7 +220,7 @@ impl Connection {
     }
     /// Returns whether the kernel should report room to write, or `None` if that is unchanged since the last call.
     pub fn asks_for_room(&mut self) -> Option<bool> {
-        // Not watched until a write falls short; then until all output has left.
+        // Room is watched from a write that falls short until all output has left.
         let asks = if self.writable { self.asks_for_room && !self.out.is_empty() } else { true };
         (asks != std::mem::replace(&mut self.asks_for_room, asks)).then_some(asks)
     }
@@ -284,7 +285,8 @@ impl Connection {
         match stream::read_into(&self.socket, buffers.spare(READ_TURN), READ_TURN) {
             Ok(0) => true,
             Ok(n) => {
-                // A short read emptied the socket, but an end is reported only once.
+                // A short read emptied the socket, so the kernel reports further data. The end of the stream was
+                // reported already and will not be again.
                 self.readable = n == READ_TURN || self.ended || self.broken;
                 self.heard = now;
                 match self.decoder.feed(buffers.take()) {
@@ -372,7 +374,7 @@ impl Connection {
         self.out.shrink_to_fit();
         self.later.shrink_to_fit();
     }
-    /// Sends all answers whose turn has come.
+    /// Sends the answers at the front of the queue, up to the first request that awaits a decision.
     fn release(&mut self) {
         let mut out = BytesMut::new();
         while let Some(Owed::Answer(response)) = self.owed.front() {

@@ -61,7 +61,7 @@ pub struct Apps {
     sending: u64,
     /// Connections whose bundle waits for memory, in order.
     waiting: VecDeque<u64>,
-    /// Whether this turn delivered something.
+    /// Whether this turn delivered a bundle to an application.
     delivers: bool,
 }
 
@@ -83,7 +83,7 @@ enum Listener {
 /// Divisor: reads from disk for all connections take at most the applications' memory divided by this.
 const READ_PART: u64 = 2;
 
-/// Bit that distinguishes listeners in serial numbers.
+/// Bit that is set in the serial numbers of listening sockets, and clear in those of connections.
 const LISTENER: u64 = 1 << 40;
 
 impl Apps {
@@ -239,13 +239,14 @@ impl Apps {
                 // Small messages such as acknowledgments must not wait for more data.
                 AppSocket::Tcp(socket) => socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)),
             };
-            // Full of configured applications: the new connection is dropped, which closes it.
+            // All applications are configured, so none gives way: the new connection is dropped, which closes it.
             if !self.make_room() {
                 return;
             }
             self.serial += 1;
             if ready.and_then(|()| poller.add_reader(&socket, tag | self.serial)).is_ok() {
-                // Read at once: the first message may have arrived before the socket was watched.
+                // The connection is read in this turn: its first message may have arrived before the socket was
+                // watched.
                 let bounds = (self.payload_max, self.spooling);
                 let greeted = Connection::new(socket, &self.node_id().to_string(), bounds, now);
                 self.connections.insert(self.serial, greeted);
@@ -272,7 +273,8 @@ impl Apps {
 
     /// Reads from and answers applications with pending input.
     pub fn turn(&mut self, now: Instant, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
-        // First those that wait for memory, in their order: newcomers must not overtake them.
+        // Connections that wait for memory go first, in order of their requests, so that later ones do not overtake
+        // them.
         while let Some(serial) = self.may_go_on() {
             self.waiting.pop_front();
             self.admit(serial, now);
@@ -303,7 +305,7 @@ impl Apps {
         self.active.shrink_to_fit();
         self.connections.values_mut().for_each(Connection::give_back);
     }
-    /// Returns whether this turn delivers something, which must leave before acknowledgments.
+    /// Returns whether this turn delivered a bundle, which must leave before acknowledgments to the previous node.
     pub fn delivers(&self) -> bool {
         self.delivers
     }
@@ -326,7 +328,7 @@ impl Apps {
                 _ => self.close(serial, inputs),
             }
         }
-        // Equal parts of the memory for reads from disk.
+        // Each connection gets an equal part of the memory for reads from disk.
         let part = self.sending_max / READ_PART / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
             let wanted = connection.wants_stored(part);
@@ -335,7 +337,8 @@ impl Apps {
     }
     /// Asks the kernel to report room only for sockets whose writes fell short.
     pub fn watch_room(&mut self, poller: &Poller, tag: u64) {
-        // Applications make room with each read: watching always would wake this thread every time.
+        // Every read of an application makes room in its socket, so permanent watching would wake this thread at each
+        // of them.
         for (serial, connection) in &mut self.connections {
             if let Some(room) = connection.asks_for_room() {
                 // A socket that cannot be watched is about to end.

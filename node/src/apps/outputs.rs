@@ -101,7 +101,8 @@ impl Apps {
             }
             Some(Owner::Echo) => {
                 let reply = self.echo.as_mut().and_then(|echo| echo.reply(registration, bundle, now));
-                // Once done, the store forgets the bundle and the payload that the reply refers to.
+                // A stored payload is copied before the delivery is reported as done: the store then deletes the
+                // bundle, to whose payload the reply refers.
                 if let Some(reply) = reply.as_ref().filter(|reply| reply.payload.is_stored()) {
                     return self.copy((registration, delivery), reply.clone(), inputs);
                 }

@@ -8,7 +8,7 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 
 impl Apps {
-    /// Admits the bundle that a connection has begun, if there is room.
+    /// Lets the unfinished bundle of a connection arrive if there is memory for it; else the connection waits.
     pub(super) fn let_on(&mut self, serial: u64, now: Instant) {
         self.reckon(serial);
         let Some(length) = self.connections.get(&serial).and_then(Connection::asks_for) else { return };

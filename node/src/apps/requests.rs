@@ -60,7 +60,7 @@ impl Apps {
             self.arm_keepalive(now);
         }
         if config.endpoint_id.is_empty() && config.auth_type != 0 && !config.is_subscriber {
-            // Clients of the forwarding table need no endpoint.
+            // Clients that only manage the forwarding table register no endpoint.
             if let Some(connection) = self.connections.get_mut(&serial) {
                 connection.introduced = self.may_link;
             }

@@ -17,7 +17,7 @@ struct AppsWorld {
     heard: Decoder,
 }
 impl AppsWorld {
-    /// Spools payloads longer than this.
+    /// World whose applications' payloads are spooled if they are longer than `length`.
     fn spooling_from(length: u64) -> AppsWorld {
         AppsWorld { spooling: Spooling::new(length, 64 << 20), ..AppsWorld::new() }
     }
@@ -176,7 +176,7 @@ fn administrative_endpoint_is_refused_to_applications() {
 
 #[test]
 fn refused_subscriber_may_configure_again() {
-    // Refused here, and by the agent.
+    // The first endpoint is refused by this module, the second by the agent.
     for endpoint in ["ipn:1.0", "ipn:7.1"] {
         let mut world = AppsWorld::new();
         let (client, socket) = UnixStream::pair().unwrap();
@@ -419,7 +419,7 @@ fn late_refusal_leaves_time_to_configure() {
     unconfigured(&mut world);
     let config = ConnectionConfig { endpoint_id: "ipn:7.1".into(), is_subscriber: true, ..Default::default() };
     world.say(1, &[message(AapBody::Config(config))]);
-    // The node read its store for 40 s.
+    // The node was busy for 40 s, reading its store.
     let now = Instant(40_000_000_000);
     let output = AppOutput::Registered { registration: RegistrationId(1), result: Err(Refusal::NotAcceptable) };
     world.apps.on_output(output, now, &mut world.inputs);
@@ -487,7 +487,7 @@ fn late_registration_leaves_time_for_keepalive() {
     // Half an interval later the client may still answer the first keepalive.
     world.apps.expire(Instant(45_000_000_000), 0, &mut world.inputs);
     assert!(world.apps.connections.contains_key(&1));
-    // It never does.
+    // The client never answers, and is disconnected.
     for seconds in (50..=70).step_by(5) {
         world.apps.expire(Instant(seconds * 1_000_000_000), 0, &mut world.inputs);
     }

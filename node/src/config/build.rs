@@ -24,7 +24,7 @@ pub fn look(text: &str, file: &Path) -> Findings {
 fn read(text: &str, file: &Path, places: bool) -> Findings {
     let name = file.display().to_string();
     let errors = Errors::new(Some(&name), text);
-    // One clear message instead of hundreds of unknown keys.
+    // A scenario gets one clear message instead of hundreds about unknown keys.
     let root = errors.parse().filter(|root| !is_a_scenario(&errors, root.get_ref(), &name));
     let folder = file.parent().unwrap_or(Path::new(""));
     let config = root.as_ref().map(|root| {
@@ -84,7 +84,7 @@ pub fn parse_links(
 fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let node_ids = node_ids(top);
     let (layers, layer_settings) = super::links::layers(top, &node_ids, folder);
-    // Also layers with mistakes, so that their links are not reported as well.
+    // Names of layers with mistakes are included, so that their links are not reported as well.
     let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
     let (links, link_settings) = super::links::links(top, &layers, &known, &node_ids);
     let (store, store_dir) = store(top, folder);

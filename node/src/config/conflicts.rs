@@ -97,7 +97,7 @@ fn linked(top: &Reader<'_>) -> Vec<SocketPlace> {
     found
 }
 
-/// Tables `[of.NAME]`: name, path, table.
+/// Tables `[of.NAME]` of the file, each as NAME, its path `of.NAME`, and the table.
 fn tables<'a>(top: &Reader<'a>, of: &str) -> Vec<(&'a str, String, &'a DeTable<'a>)> {
     let outer = top.get(of).and_then(|value| value.get_ref().as_table());
     let named = outer.into_iter().flatten();
@@ -133,8 +133,8 @@ fn push(
     }
 }
 
-/// Reports socket paths that are too long or equal. If not `given`, the control socket's path is a default and may be
-/// long.
+/// Reports socket paths that are too long or equal. Unless the file sets the path of the control socket (`given`), its
+/// length is not checked.
 pub fn sockets(top: &Reader<'_>, app: Option<&Path>, api: Option<&Path>, given: bool) {
     let readers = [("app", &*keys::APP, app), ("api", &keys::API, api.filter(|_| given))];
     for (name, section, path) in readers {

@@ -17,7 +17,7 @@ const PORT: u16 = 3003;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Longest interval: receivers accept no longer one.
 const INTERVAL_MAX: Duration = farlink_cla::announce::PERIOD_MAX;
-/// Longest name of an interface (netdevice(7), IFNAMSIZ less its end).
+/// Longest name of an interface, bytes (netdevice(7): IFNAMSIZ, less the terminating zero).
 const INTERFACE_MAX: usize = 15;
 
 /// Settings of discovery.
@@ -69,7 +69,7 @@ pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySetting
 }
 
 /// Names of the layers to use: those given in the file, or by default all stream layers (only TLS-secured ones with
-/// `require_tls`), as only connections show that no peer answers.
+/// `require_tls`), because only a connection attempt shows that no neighbour answers.
 ///
 /// `all` is the number of layers in the file, including unreadable ones.
 fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String> {

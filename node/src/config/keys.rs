@@ -83,7 +83,8 @@ pub static STORE: LazyLock<Section> = LazyLock::new(|| {
 /// Key of the convergence layer that a `[layer.NAME]` table configures.
 const KIND: Key = key("kind", Choice(NAMES), Required, "Which convergence layer.");
 fn listen(layer: &LayerInfo) -> Key {
-    // The page has one layer of each kind: kinds with the same assigned port get successive ones.
+    // The example in the reference page has one layer of each kind, so kinds with the same assigned port get successive
+    // ones.
     let same = |other: &&LayerInfo| other.port == layer.port && other.medium == layer.medium;
     let earlier = LAYERS.iter().take_while(|other| *other != layer).filter(same).count() as u16;
     let example = format!("[\"0.0.0.0:{}\"]", layer.port + earlier).leak();

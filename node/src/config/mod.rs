@@ -33,7 +33,8 @@ pub use changed::needs_restart;
 pub use discovery::DiscoverySettings;
 pub use docs::{example, schema};
 
-/// Complete configuration: the stack's, with all plain settings, and the driver's places and files.
+/// Complete configuration of a node: that of the stack, which includes all plain settings, and the sockets and files of
+/// the driver.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// Configuration of the stack. [`NodeConfig::load`] reads `plan`; `seed` and `accel` are set at start.
@@ -52,13 +53,13 @@ pub struct NodeConfig {
     pub plan_file: Option<PathBuf>,
     /// Epoch of a plan without one.
     pub epoch: Option<DtnTime>,
-    /// Places of the application interface.
+    /// Sockets at which applications attach.
     pub app: AppSettings,
-    /// Places of the control API.
+    /// Sockets of the control API, and its token.
     pub api: ApiSettings,
     /// Events file, if any.
     pub events: Option<EventsSettings>,
-    /// Files of BPSec, if used.
+    /// Files of BPSec; `None` without `[security]`.
     pub security: Option<SecurityFiles>,
     /// File of this configuration, for reloading.
     pub file: PathBuf,
@@ -94,7 +95,7 @@ pub struct LinkSettings {
     pub key: Option<String>,
 }
 
-/// Places of the application interface.
+/// Sockets at which applications attach.
 #[derive(Clone, Debug)]
 pub struct AppSettings {
     /// Path of the Unix socket.
@@ -105,12 +106,12 @@ pub struct AppSettings {
     pub listen: Option<SocketAddr>,
 }
 
-/// Places of the control API.
+/// Sockets of the control API, and its token.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
     /// Path of the Unix socket.
     pub socket: Option<PathBuf>,
-    /// Whether the path was given; a default one may be unavailable.
+    /// Whether the file sets the path; if not, the node starts even if the default socket cannot be opened.
     pub socket_given: bool,
     /// TCP address to listen at; never without a `token_file`.
     pub listen: Option<SocketAddr>,
@@ -123,7 +124,7 @@ pub struct ApiSettings {
 pub struct SecurityFiles {
     /// File with the keys.
     pub keys: PathBuf,
-    /// File with the counter of starts.
+    /// File with the number of starts so far, which makes the IVs of each start unique.
     pub starts: PathBuf,
 }
 

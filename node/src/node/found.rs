@@ -33,7 +33,7 @@ pub struct Announced {
     pub sequence: Option<u32>,
 }
 
-/// Answers of the node to the announcer's questions about neighbours.
+/// State of this node that the announcer queries: the links that lead to a neighbour, and whether they are up.
 struct Known<'a> {
     now: Instant,
     stack: &'a Stack,
@@ -115,7 +115,7 @@ impl Node {
         self.ask_announcer(|discovery, known| discovery.leave(now, known));
     }
     fn ask_announcer<T>(&mut self, ask: impl FnOnce(&mut Discovery, &Known<'_>) -> T) -> Option<T> {
-        // Taken out for the call, as the answers need the rest of the node.
+        // Discovery is taken out of the node for the call, as the answers in `Known` borrow the rest of the node.
         let mut discovery = self.discovery.take()?;
         let links = discovery.links().clone();
         let layers: Vec<usize> = (0..).map_while(|place| discovery.layer(place)).collect();

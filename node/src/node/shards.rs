@@ -31,7 +31,7 @@ pub(super) fn end(running: Running) -> anyhow::Result<()> {
 impl Node {
     /// Opens all shards of a node.
     pub(super) fn of_shards(mut config: NodeConfig, log: &LogLevel, count: u8) -> anyhow::Result<Node> {
-        // Set before the division, or each shard would choose its own epoch.
+        // The plan's epoch is set before the configuration is divided, or each shard would choose its own.
         super::place_plan(&mut config);
         let heads = Arc::new(HeadBudget::new(crate::budget::heads(&config)));
         let part = |own| {
@@ -48,7 +48,7 @@ impl Node {
             let node = Node::open(part(own), log.clone(), Some(&nodes[0].io.events))?;
             nodes.push(node);
         }
-        // Two steps, because each shard needs the channels of all.
+        // All channels exist before the first shard joins, as each shard needs the channels of all.
         let door = |node: &Node| node.io.mesh.as_ref().map(|mesh| mesh.door(node.io.poller.waker()));
         let doors: Vec<_> = nodes.iter().filter_map(door).collect();
         for node in &mut nodes {

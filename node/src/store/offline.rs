@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Most bytes of a payload in memory at once.
 const PART: u64 = 1 << 20;
-/// Bytes skipped at an unreadable place of a file.
+/// Unit of damage, bytes: around an unreadable byte, a whole block of the file counts as damaged.
 const BLOCK: u64 = 4096;
 
 /// Bundle in the store.
@@ -211,7 +211,7 @@ impl Offline {
     /// Runs the store until `wanted` accepts one of its outputs; later ones remain for the next call.
     fn until<T>(&mut self, mut wanted: impl FnMut(Output) -> Option<T>) -> anyhow::Result<T> {
         loop {
-            // One commit of the store answers many requests at once.
+            // One commit of the store may have answered many requests, so earlier outputs are examined first.
             while let Some(output) = self.said.rest.pop_front() {
                 if let Some(answer) = wanted(output) {
                     return Ok(answer);
@@ -349,7 +349,7 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
     let end = size.min(offset.saturating_add(len));
     let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
     let opened = open_regular(OpenOptions::new().read(true), path);
-    // One read first: block by block only where the disk reports errors.
+    // The whole range is read first; only if the disk reports an error, it is read block by block.
     if opened.as_ref().is_ok_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return bytes.into();
     }
@@ -359,7 +359,7 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
         if !opened.as_ref().is_ok_and(|file| file.read_exact_at(part, at).is_ok()) {
             part.fill(0);
             let damage = Damage { file: path.to_path_buf(), offset: at, len: part.len() as u64 };
-            // A place may be read more than once.
+            // The same block may be read more than once.
             if !unread.contains(&damage) {
                 unread.push(damage);
             }

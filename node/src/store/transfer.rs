@@ -104,7 +104,7 @@ fn write_bundle(store: &mut Offline, bundle: &Found, path: &Path) -> anyhow::Res
 }
 fn line(bundle: &Found, shard: u8, file: &str, crc32c: u32, ran_ms: u64) -> Value {
     let index = &bundle.index;
-    // Operating times belong to this store; another one needs the resulting age.
+    // Operating times count in this store only; the importing store needs the time that the bundle has waited.
     let waited_ms = index.ran_ms.map_or(0, |stored_ms| ran_ms.saturating_sub(stored_ms));
     json!({
         "bundle": bundle.bundle,
@@ -192,7 +192,7 @@ fn read_bundle(store: &mut Offline, line: &Value, path: &Path) -> anyhow::Result
         flags: u32::try_from(number(line, "flags")?)?,
     };
     let mut file = open_regular(OpenOptions::new().read(true), path)?;
-    // A pass of its own for the checksum: a damaged bundle must not reach the store.
+    // The file is read once for its checksum alone, so that no damaged bundle reaches the store.
     let (mut crc, mut bytes, mut len) = (0, vec![0; 1 << 20], 0);
     loop {
         let read = file.read(&mut bytes)?;

@@ -89,7 +89,7 @@ impl Stream {
     pub fn write_out(&mut self) -> io::Result<()> {
         let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &mut self.phase else { return Ok(()) };
         let before = self.queued;
-        // Limited by the kernel, which is asked until it refuses: its readiness is reported only on change.
+        // Writes until the kernel refuses, as it reports room again only after it has refused.
         while self.writable && self.queued > 0 {
             let mut slices = [IoSlice::new(&[]); PIECES];
             let mut count = 0;
@@ -104,7 +104,7 @@ impl Stream {
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => {
                     self.writable = false;
-                    // Less than offered: that is the room for the next time.
+                    // The kernel took less than was offered: this amount is the estimate for the next time.
                     self.takes = (before - self.queued).max(ROOM_MIN);
                 }
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
@@ -146,18 +146,18 @@ impl Stream {
     }
     /// Reports room to the layer once the queue here is empty.
     pub fn report_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
-        // Bundles that wait in the layer still age correctly, so room is no more than the kernel takes at once, with at
-        // most `bound` unsent bytes in it.
+        // Bundles age correctly only while they wait in the layer. So the layer gets no more room than the kernel takes
+        // at once, and the kernel has at most `bound` unsent bytes.
         let Phase::Open(socket) = &self.phase else { return };
         // Room is reported after progress only; a full kernel reports writability first.
         if written == 0 || self.queued > 0 {
             return;
         }
         if written >= self.takes {
-            // All was taken, so there may be more room: grow step by step up to the bound.
+            // The kernel took as much as estimated, so there may be more room: the estimate doubles, up to the bound.
             self.takes = (2 * self.takes).min(bound);
         }
-        // Without an answer of the kernel, assume that it is empty.
+        // If the kernel does not report its unsent bytes, it counts as empty.
         let unsent = stream::unsent(socket).unwrap_or(0);
         let room = bound.saturating_sub(unsent).min(self.takes).max(ROOM_MIN.min(bound));
         inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room }));

@@ -69,7 +69,7 @@ impl Streams {
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return,
                 // The peer gave up before it was accepted; others may wait behind it.
                 Err(why) if matches!(why.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
-                // Usually out of descriptors, of which no event reports the end.
+                // Usually the process has no descriptors left, and no event reports that there are some again.
                 Err(why) => {
                     tracing::warn!("cannot accept a connection: {why}; trying again in a second");
                     self.accept_again = Some(now + Duration::from_secs(1));
@@ -146,7 +146,7 @@ impl Streams {
         let mut homes = places.filter(|at| !at.ip().is_unspecified() && reach(at.ip()) == reach(to.ip()));
         // With several candidates, choosing one would be a guess.
         let mut home = homes.next().filter(|_| homes.next().is_none())?;
-        // The listening port itself is taken.
+        // The listener occupies its port, so the kernel chooses one.
         home.set_port(0);
         Some(home)
     }
@@ -178,7 +178,7 @@ impl Streams {
             stream.told = true;
         }
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
-        // A first small room; more after the kernel has taken it.
+        // The layer begins with little room; it gets more once the kernel has taken that.
         inputs.push_back(Input::Socket(
             stream.layer,
             socket::Input::Writable { stream: id, room: self.bounds.queue.min(ROOM_MIN) },

@@ -32,7 +32,7 @@ impl Streams {
         match session {
             Ok(session) => {
                 stream.tls = Some(Box::new(session));
-                // A client's first record is there at once.
+                // A client has its first record to send at once.
                 self.seal(id, inputs);
             }
             Err(why) => self.insecure(id, &why, inputs),

@@ -113,7 +113,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Result of received bytes.
+/// Facts about the peer that received records revealed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Heard {
     /// Node IDs that the peer proved; given once, at the end of the handshake.
@@ -144,7 +144,7 @@ impl Session {
         Ok(Session::new(tls.into(), ServerName::IpAddress(from.into())))
     }
     fn new(mut tls: Connection, host: ServerName<'static>) -> Session {
-        // The driver bounds the queue.
+        // The driver bounds the queue of the stream, so that TLS need not.
         tls.set_buffer_limit(None);
         Session { tls, host, told: false, ended: false }
     }
@@ -164,7 +164,7 @@ impl Session {
             self.ended = state.peer_has_closed();
         }
         let mut heard = Heard { ended: self.ended, ..Heard::default() };
-        // Once: certificates are complete only at the end of the handshake.
+        // The peer's certificate is examined once, at the end of the handshake, when it is complete.
         if !self.told && !self.tls.is_handshaking() {
             self.told = true;
             let shown = self.tls.peer_certificates().and_then(<[_]>::first);

@@ -55,7 +55,8 @@ impl Believed {
     fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Believed {
         Believed { roots, algorithms: provider.signature_verification_algorithms }
     }
-    /// Checks that a trusted authority vouches for a certificate, now and for this role (RFC 9174 section 4.4.4.1).
+    /// Checks that a trusted authority has issued a certificate, and that it is valid now and for this role (RFC 9174
+    /// section 4.4.4.1).
     ///
     /// # Errors
     /// Defect of the certificate.
@@ -137,7 +138,7 @@ impl ServerCertVerifier for Servers {
         _shown: &CertificateDer<'_>,
         _signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // Never called, as only TLS 1.3 is offered; refused in case it is.
+        // Never called, as only TLS 1.3 is offered.
         Err(PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into())
     }
     fn verify_tls13_signature(

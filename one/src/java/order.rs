@@ -14,9 +14,10 @@ pub fn spread(hash: i32) -> u32 {
     hash ^ (hash >> 16)
 }
 
-/// Entries in a `HashMap`'s iteration order: by bucket, then by insertion. The table doubles at three quarters and
-/// never shrinks; nine entries in a bucket double a small table, too. From 64 buckets on, Java turns such a bucket into
-/// a tree; this is not modelled, so the order inside it may then differ.
+/// Entries in a `HashMap`'s iteration order: by bucket, then by insertion. The table doubles when it is more than three
+/// quarters full, and never shrinks; a table of fewer than 64 buckets also doubles when a bucket gets its ninth entry.
+/// From 64 buckets on, Java turns such a bucket into a tree; this is not modelled, so the order inside it may then
+/// differ.
 #[derive(Clone, Debug)]
 pub struct Bucketed<T> {
     entries: Vec<T>,
@@ -54,11 +55,12 @@ impl<T: Keyed> Bucketed<T> {
             end += 1;
         }
         self.entries.insert(end, entry);
-        // Java's TREEIFY_THRESHOLD (8) resizes instead while the table has fewer than 64 buckets.
+        // Beyond TREEIFY_THRESHOLD (8) entries in a bucket, Java doubles a table of fewer than 64 buckets instead of
+        // building a tree.
         if end - first >= 8 && mask < 63 {
             self.double();
         }
-        // Load factor 0.75.
+        // Java's default load factor is 0.75.
         if self.entries.len() > (self.mask as usize + 1) / 4 * 3 {
             self.double();
         }
@@ -72,8 +74,8 @@ impl<T: Keyed> Bucketed<T> {
     }
 }
 
-/// Indices of keys, given by their hashes in insertion order, in a `Hashtable`'s iteration order: from the last bucket
-/// to the first, within one the newest first. Rehashing reverses the chains.
+/// Iteration order of a `Hashtable`, as indices of its keys: from the last bucket to the first, and within a bucket the
+/// newest key first. `hashes` are those of the keys in order of insertion. Rehashing reverses the chains.
 pub fn table_order(hashes: &[i32]) -> Vec<usize> {
     // 11 is the initial capacity of `Hashtable`.
     let mut table: Vec<Vec<usize>> = vec![Vec::new(); 11];

@@ -68,7 +68,7 @@ impl Draws {
     pub fn new() -> Draws {
         Draws { second: i64::MIN, kept: vec![Vec::new(); KEPT + 1], long: Vec::new(), swaps: Vec::new() }
     }
-    /// Source index of each place of a shuffled list of `length`, in the given second.
+    /// Order of a list of `length` shuffled in the given second: for each place, the index that its element had before.
     pub fn shuffle(&mut self, second: i64, length: usize) -> &[u32] {
         self.begin(second);
         if length > KEPT {

@@ -1,6 +1,6 @@
 //! Number formatting: `Double.toString` and `String.format("%.4f")`.
 
-/// Shortest digits that identify a number, without leading or trailing zeros, and the power of ten of the first.
+/// Shortest digits that identify a number, without leading or trailing zeros, and the power of ten of the first digit.
 fn digits(value: f64) -> (String, i32) {
     let text = format!("{:e}", value.abs());
     let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));

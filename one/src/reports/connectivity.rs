@@ -1,4 +1,4 @@
-//! `ConnectivityONEReport`: contacts, as a file of events has them.
+//! `ConnectivityONEReport`: contacts in the format of an event file.
 
 use super::{Happened, Lines, Names, Out};
 use crate::java::fixed;

@@ -23,7 +23,7 @@ pub struct Message {
     pub to: u32,
     /// Creation time, seconds.
     pub created: f64,
-    /// Lifetime, minutes.
+    /// Lifetime, minutes; `None` if the message does not expire.
     pub lifetime: Option<i32>,
 }
 

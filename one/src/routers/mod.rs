@@ -73,7 +73,8 @@ impl World<'_> {
     }
 
     fn queued<T: Copy>(&mut self, host: u32, list: &[T], held: impl Fn(&T) -> &Held, queue: &mut Vec<T>) {
-        // Order the list as the host's queue mode sends: by arrival, or shuffled with The ONE's seed of the second.
+        // The host's queue mode sets the order: by arrival, or shuffled with the current second as the seed, as in The
+        // ONE.
         queue.clear();
         if self.rules[host as usize].fifo {
             queue.extend(list);

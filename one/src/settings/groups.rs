@@ -159,7 +159,7 @@ impl Setup {
     }
 }
 
-/// Routers that are not reproduced, with the names of Farlink's own.
+/// Router classes of The ONE that are not reproduced, each with the name of Farlink's own router for it.
 const FARLINK: [(&str, &str); 3] = [
     ("DirectDeliveryRouter", "direct-delivery"),
     ("FirstContactRouter", "first-contact"),

@@ -2,7 +2,7 @@
 
 use farlink_base::nearest_name;
 
-/// Key that is read.
+/// Key that a run reads, with its row of the reference page.
 pub struct Key {
     /// Namespace; `N` stands for a number, `<interface>` for the name a group gives its interface.
     pub space: &'static str,
@@ -18,7 +18,7 @@ const fn key(space: &'static str, name: &'static str, default: &'static str, mea
     Key { space, name, default, meaning }
 }
 
-/// Keys that are read.
+/// Keys that a run reads, in the order of the reference page.
 pub const KEYS: &[Key] = &[
     key("Scenario", "name", "required", "Name of the run, in the names of its reports; `%%Space.key%%` is filled in."),
     key("Scenario", "endTime", "required", "Simulated seconds."),

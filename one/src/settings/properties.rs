@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
 }
 
 fn ends_in_escape(line: &str) -> bool {
-    // An even number of backslashes are escaped backslashes.
+    // An even number of backslashes at the end of a line are escaped backslashes, which continue nothing.
     line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
 }
 

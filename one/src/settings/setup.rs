@@ -80,7 +80,7 @@ pub struct Group {
     pub wait: [f64; 2],
     /// Buffer size in bytes; `i32::MAX` means unlimited.
     pub buffer: i64,
-    /// Lifetime of the hosts' messages, minutes.
+    /// Lifetime of the hosts' messages, minutes; `None` if they do not expire.
     pub lifetime: Option<i32>,
     /// Whether messages leave in the order of arrival, instead of shuffled.
     pub fifo: bool,
@@ -130,9 +130,9 @@ pub struct Setup {
     pub end: f64,
     /// Length of a step, seconds.
     pub step: f64,
-    /// Whether interfaces detect contacts themselves.
+    /// Whether interfaces detect contacts from their positions; otherwise only event files begin and end contacts.
     pub simulate: bool,
-    /// Side of a grid cell, in ranges.
+    /// Side of a grid cell, as a multiple of the radio range.
     pub cell_factor: i32,
     /// Whether the order in which hosts are updated is shuffled.
     pub shuffle: bool,
@@ -236,7 +236,7 @@ pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str]) -> Result<()
     for key in REFUSED.iter().filter(|key| key.space == table) {
         if let Some(value) = values.find(spaces, key.name) {
             let number = |text: &str| text.parse::<f64>().ok();
-            // Compared as numbers, too: `0.0` is as harmless as `0`.
+            // Values are also compared as numbers: `0.0` is as harmless as `0`.
             let equal = number(key.harmless).is_some() && number(&value.text) == number(key.harmless);
             if value.text != key.harmless && !equal {
                 let hint = format!("leave {} out; docs/reference/one.md says what is covered", value.key);

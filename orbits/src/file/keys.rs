@@ -46,7 +46,7 @@ pub const TOP: Section = Section {
     ],
 };
 
-/// `[[station]]`.
+/// Keys of a `[[station]]` table: a node on the ground.
 pub const STATION: Section = Section {
     name: "station",
     help: "One node on the ground: `[[station]]` for each.",
@@ -64,7 +64,7 @@ pub const STATION: Section = Section {
     ],
 };
 
-/// `[[satellite]]`.
+/// Keys of a `[[satellite]]` table: a node on an orbit.
 pub const SATELLITE: Section = Section {
     name: "satellite",
     help: "One node on an orbit: `[[satellite]]` for each, with either `tle` or `elements`.",
@@ -82,7 +82,7 @@ pub const SATELLITE: Section = Section {
     ],
 };
 
-/// `elements = { }`.
+/// Keys of `elements = { }`: the mean elements of an orbit.
 pub const ELEMENTS: Section = Section {
     name: "elements",
     help: "Mean elements, along the equator of the body and where that comes up through the Earth's equator (of the \
@@ -106,7 +106,7 @@ pub const ELEMENTS: Section = Section {
     ],
 };
 
-/// `[[constellation]]`.
+/// Keys of a `[[constellation]]` table: many satellites at once.
 pub const CONSTELLATION: Section = Section {
     name: "constellation",
     help: "Many nodes at once: `[[constellation]]` for each, with either `walker` or `tle`. Nodes of a `walker` are \
@@ -119,7 +119,7 @@ pub const CONSTELLATION: Section = Section {
     ],
 };
 
-/// `walker = { }`.
+/// Keys of `walker = { }`: the pattern of a constellation.
 pub const WALKER: Section = Section {
     name: "walker",
     help: "A Walker constellation, in Walker's notation `inclination: planes * per_plane / planes / phasing`.",
@@ -147,7 +147,7 @@ pub const WALKER: Section = Section {
     ],
 };
 
-/// `[[link]]`.
+/// Keys of a `[[link]]` table: nodes that may be linked while in sight.
 pub const LINK: Section = Section {
     name: "link",
     help: "Nodes that may be linked when they are in sight of each other: `[[link]]` for each kind of link.",
@@ -185,7 +185,7 @@ pub const LINK: Section = Section {
     ],
 };
 
-/// `[[body]]`.
+/// Keys of a `[[body]]` table: a moon or a small body.
 pub const BODIES: Section = Section {
     name: "body",
     help: "A moon or a small body: `[[body]]` for each. It blocks lines of sight and may have satellites; stations stand on \

@@ -13,7 +13,7 @@ const PERIOD_US: u64 = 100_000;
 /// Least quota that the kernel accepts, µs.
 const QUOTA_LEAST_US: u64 = 1000;
 
-/// A hierarchy in which a group has a directory.
+/// Hierarchy that a directory of the group belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// Version 2.
@@ -22,7 +22,8 @@ enum Part {
     First(Controller),
 }
 
-/// A group, with a directory in each hierarchy that it needs. It outlives this value: [`super::remove`] removes it.
+/// A group, with a directory in each hierarchy that it needs. Dropping this value keeps the group; [`super::remove`]
+/// removes it.
 #[derive(Debug)]
 pub struct ControlGroup {
     parts: Vec<(Part, PathBuf)>,
@@ -98,8 +99,8 @@ impl ControlGroup {
         let Some((hierarchy, _)) = &hierarchies.unified else {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no cgroup is mounted"));
         };
-        // In version 2 a group with processes cannot enable controllers for children, and the group of a login holds
-        // its shell: try the groups above it, too.
+        // In version 2 a group with processes cannot enable controllers for its children. The group of a login has such
+        // processes, e.g. the shell, so the groups above it are tried, too.
         let mut refusal = None;
         for parent in hierarchy.own.ancestors().take_while(|parent| parent.starts_with(&hierarchy.mount)) {
             match self.make_unified(parent, name, &lacking) {

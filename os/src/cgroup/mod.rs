@@ -32,7 +32,7 @@ pub enum Controller {
 impl Controller {
     const ALL: [Controller; 4] = [Controller::CpuAccount, Controller::Memory, Controller::Cpu, Controller::CpuSet];
 
-    /// Name among the mount options, and in version 2 if it has the controller.
+    /// Name of the controller in mount options, and in files of version 2, which has no `cpuacct`.
     pub const fn name(self) -> &'static str {
         match self {
             Controller::CpuAccount => "cpuacct",
@@ -152,7 +152,8 @@ fn write(file: &Path, value: &str) -> io::Result<()> {
     fs::write(file, value).map_err(|e| context(e, &format!("writing `{value}` to {}", file.display())))
 }
 
-/// Held by tests that make groups: those of this process have one name, and a sweep takes all others.
+/// Lock of tests that make groups: groups of one process share a name, and a sweep would remove groups that another
+/// test made under a foreign name.
 #[cfg(test)]
 fn one_test_at_a_time() -> std::sync::MutexGuard<'static, ()> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());

@@ -35,7 +35,7 @@ pub fn sweep(hierarchies: &Hierarchies) -> Swept {
     names.sort_unstable();
     names.dedup();
     let mut swept = Swept::default();
-    // One time for all: what cannot be removed must not hold up the run that sweeps.
+    // All groups share one deadline, so that groups that cannot be removed do not hold up the run that sweeps.
     let until = Instant::now() + GRACE;
     for name in names.into_iter().filter(|name| !name.lives()) {
         match remove_until(hierarchies, name, until) {
@@ -145,7 +145,7 @@ mod tests {
     fn stuck_group_is_left_at_the_deadline() {
         let _alone = one_test_at_a_time();
         let hierarchies = Hierarchies::detect();
-        // The name of a living process, which nobody sweeps.
+        // Groups named after a living process are not swept.
         let own = GroupName::of_self().unwrap();
         let group = match ControlGroup::create(&hierarchies, own, Needs::default()) {
             Ok(group) => group,

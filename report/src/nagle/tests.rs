@@ -65,7 +65,7 @@ struct Wire {
 }
 impl Wire {
     fn send(&mut self, time_ns: u64, payload: u32) {
-        // Numbers that wrap on the way.
+        // The sequence numbers wrap around within the test.
         let sequence = 0xffff_ff00u32.wrapping_add(self.sent);
         self.sent += payload;
         self.segments.push(SegmentSeen { time_ns, is_sent: true, sequence, payload, ..SegmentSeen::default() });
@@ -74,7 +74,7 @@ impl Wire {
         let last = self.segments.iter().rfind(|segment| segment.is_sent).copied();
         self.segments.extend(last.map(|segment| SegmentSeen { time_ns, ..segment }));
     }
-    /// Acknowledges all data, with so many bytes in return.
+    /// Acknowledges all data with a segment that carries `payload` bytes.
     fn acknowledge(&mut self, time_ns: u64, payload: u32) {
         let acknowledgment = 0xffff_ff00u32.wrapping_add(self.sent);
         let is_ack_only = payload == 0;
@@ -221,7 +221,7 @@ fn capture_shows_which_host_holds() {
 
 #[test]
 fn reused_port_is_another_connection() {
-    // Full segments alone, then the port again with numbers before the earlier ones.
+    // One full segment; then a new connection uses the port again, with lower sequence numbers and small segments.
     let mut frames = vec![
         (0, 1, true, frame(false, (0xffff_0000, 0), 2, &[], 0)),
         (0, 2, true, frame(false, (0xffff_0001, 0), 0x18, &[], 536)),

@@ -75,7 +75,7 @@ impl Chart<'_> {
             svg.line("grid", (left, y(*value)), (right, y(*value)));
             svg.text("tick", (left - 7.0, y(*value) + 4.0), "end", text);
         }
-        // Every n-th tick, so that their texts do not overlap.
+        // Only every n-th tick is drawn, so that the texts do not overlap.
         let room = self.x.ticks.iter().map(|(_, text)| text_width(text, 12.0) + 14.0).fold(1.0, f64::max);
         let every = (room * self.x.ticks.len() as f64 / (right - left)).ceil().max(1.0) as usize;
         for (value, text) in self.x.ticks.iter().step_by(every) {

@@ -10,7 +10,7 @@ use crate::format::Quantity;
 
 // Most points of a curve; more than pixels only enlarge the page.
 const POINTS: usize = 400;
-// Part of the largest 99th percentile behind which the axis ends: the rest is a few far values.
+// End of the axis, as a multiple of the largest 99th percentile; beyond it lie only a few far values.
 const BEHIND: f64 = 1.15;
 
 /// Distribution of one series.
@@ -22,7 +22,7 @@ pub struct DistributionCurve {
     pub colour: usize,
     /// Values in ascending order, each with its weight; weights are relative.
     pub values: Vec<(f64, f64)>,
-    /// Values of a paper: value, and fraction at or below it.
+    /// Published values for comparison: a value, and the fraction at or below it.
     pub paper: Vec<(f64, f64)>,
 }
 
@@ -169,7 +169,8 @@ mod tests {
         let values = vec![(1.0, 0.5), (2.0, 0.25), (3.0, 0.25)];
         let curve = DistributionCurve { values, ..curve("two runs", Vec::new()) };
         assert_eq!(curve.steps()[1], (1.0, 0.5));
-        // A run of one value beside one of many: half of the curve rises there, and not at the next point drawn.
+        // With one value from one run and 2,000 from another, half of the curve rises at the one value, and not at the
+        // next point drawn.
         let mut values: Vec<(f64, f64)> = (0..2000).map(|n| (f64::from(n), 1.0 / 2000.0)).collect();
         values.insert(1001, (1000.5, 1.0));
         let steps = DistributionCurve { values, ..curve }.steps();

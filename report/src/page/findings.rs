@@ -126,7 +126,7 @@ fn outcome(run: &RunData) -> Vec<Finding> {
     all
 }
 
-/// Round trips of pings, and what delays them.
+/// Round trips of pings, and whether Nagle's algorithm delays them.
 fn round_trips(run: &RunData) -> Vec<Finding> {
     let text = |s: f64| Quantity::Seconds.text(s);
     let times = run.statistics.round_trip_s.map(|times| {

@@ -52,7 +52,7 @@ pub fn html(runs: &[&RunReader]) -> Result<String> {
     Ok(page(&data, &comparison, span))
 }
 
-/// Numbers the labels of two runs of the same world.
+/// Appends 1 and 2 to the labels of two runs whose labels are equal.
 fn tell_apart(runs: &mut [RunData]) {
     let [first, second] = runs else { return };
     if first.label != second.label {

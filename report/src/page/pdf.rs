@@ -112,7 +112,7 @@ impl Pdf {
         Pdf { size: (width, height), down: 0.0, page: format!("{POINTS} 0 0 {POINTS} 0 0 cm\n") }
     }
     fn at(&self, (x, y): (f64, f64)) -> String {
-        // PDF counts from the lower edge.
+        // PDF measures heights from the lower edge of the page.
         format!("{x:.2} {:.2}", self.size.1 - self.down - y)
     }
     fn pen(&mut self, class: &str) {
@@ -186,7 +186,7 @@ impl Canvas for Pdf {
             let _ = write!(path, " {} l", self.at(*point));
             last = *point;
         }
-        // The pattern of dashes stays until it is changed.
+        // PDF keeps a pattern of dashes until it is changed, so the solid line is restored afterwards.
         let (dashes, end) = if class == "reference" { ("[4.5 3] 0 d\n", "\n[] 0 d") } else { ("", "") };
         let _ = writeln!(self.page, "{dashes}{path} S{end}");
     }
@@ -204,7 +204,7 @@ impl Canvas for Pdf {
         for quarter in quarters {
             let _ = write!(path, " {} c", quarter.map(|point| self.at(point)).join(" "));
         }
-        // Values of a paper are drawn as rings.
+        // Values from a paper are drawn as rings.
         let _ = writeln!(self.page, "{path} {}", if class.starts_with("paper") { "s" } else { "b" });
     }
 }
@@ -242,7 +242,7 @@ mod tests {
             pdf.text("tick", (80.0, 20.0), anchor, "iii");
             pdf.page.split_once("Tf ").unwrap().1.split(' ').next().unwrap().to_string()
         };
-        // Three times the width of `i`, 0.222 of 12.
+        // The text is three times as wide as `i`, whose width is 0.222 of the font size 12.
         assert_eq!(["start", "middle", "end"].map(at), ["80.00", "76.00", "72.01"]);
     }
 

@@ -119,7 +119,7 @@ mod tests {
             said("1 2 100 150 1 0\n\n2\t3 120 120\n"),
             [(["1", "2"], 100.0, Some(150.0)), (["2", "3"], 120.0, Some(120.0))]
         );
-        // Names as those of the ONE simulator's other events.
+        // Nodes may have the names of the ONE simulator's other events.
         assert_eq!(said("B A 1 2\nA C 3 4\n"), [(["B", "A"], 1.0, Some(2.0)), (["A", "C"], 3.0, Some(4.0))]);
         assert_eq!((number_of("17"), number_of("p17"), number_of("bus")), (Some(17), Some(17), None));
     }

@@ -59,7 +59,7 @@ pub enum Model {
         map: Map,
         /// Speed on the way to one crossing.
         speed: [f64; 2],
-        /// Pause at each crossing that was a goal.
+        /// Pause at the crossing at which a way ends.
         pause: [f64; 2],
     },
     /// Recorded positions: the n-th node follows the n-th track.
@@ -103,7 +103,7 @@ pub enum Map {
         block: f64,
         /// Largest displacement of a crossing from the grid, as a share of half a block.
         bend: f64,
-        /// Share left out of the streets that the map does not need to stay connected.
+        /// Share of streets removed, among those that can be removed without splitting the map.
         missing: f64,
     },
 }
@@ -121,7 +121,7 @@ pub struct Radio {
     pub delay: Option<Duration>,
     /// Packet losses; bundles are lost only over layers that do not retransmit.
     pub loss: Loss,
-    /// The convergence layer that its links stand for.
+    /// Convergence layer whose behaviour its links imitate.
     pub layer: Layer,
     /// Rules by which its nodes share the radio.
     pub sharing: Sharing,
@@ -195,7 +195,7 @@ impl Radio {
         /// Speed of light in a vacuum, m/s.
         const LIGHT: f64 = 299_792_458.0;
         let light = match self.reach {
-            // The longest way that the radio allows: distances change while a contact lasts.
+            // Light time over the whole range, because distances change while a contact lasts.
             Reach::Range(metres) => Duration::from_nanos((metres / LIGHT * 1e9).ceil() as u64),
             // With a line of sight, each contact has the light time of its own distance; records have no distances.
             Reach::Recorded(_) | Reach::Sight(_) => Duration::ZERO,
@@ -223,9 +223,9 @@ pub struct GroupTraffic {
     pub interval: [f64; 2],
     /// Time of the first bundle, from the start of the run.
     pub start: Duration,
-    /// Lifetime; `None`: that of the sender's bundles.
+    /// Lifetime; `None`: the sending node's default.
     pub lifetime: Option<Duration>,
-    /// Class of service; `None`: that of the sender's bundles.
+    /// Class of service; `None`: the sending node's default.
     pub priority: Option<farlink_base::Priority>,
     /// Status reports requested, to the sending node.
     pub reports: farlink_base::Facts,

@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<Vec<Track>, Mistake> {
         let stands_out = count == 0 && words.len() >= 6 && below != Some(words.len());
         if stands_out && words.iter().all(|word| number(word).is_some()) {
             let values: Vec<f64> = words.iter().filter_map(|word| number(word)).collect();
-            // Pairs of least and largest: time, x, y.
+            // The values are pairs of least and largest, of the time, x and y in this order.
             least = [values[0], values[2], values[4]];
             continue;
         }

@@ -20,7 +20,7 @@ fn edges(mut contacts: Kinetic, until: f64) -> Vec<ContactEdge> {
     edges
 }
 fn meetings(range: f64, ways: [&[(f64, f64, f64)]; 2]) -> Vec<(f64, bool)> {
-    // Ways are lists of (time, x, y); the result holds the times of edges in seconds.
+    // Movements are lists of (time, x, y); the result holds the times of edges in seconds.
     let node = |(number, way): (u32, &[(f64, f64, f64)])| {
         let fixes: Vec<Fix> = way.iter().map(|(at, x, y)| Fix { at: *at, position: [*x, *y] }).collect();
         (number, Box::new(Traced::new(fixes.into())) as Box<dyn Mobility>)
@@ -69,7 +69,7 @@ fn turning_back_inside_range_keeps_contact() {
 }
 
 fn crowd(count: u32, seed: u64) -> MovingNodes {
-    // Every model at once: contacts must not depend on the way that legs come about.
+    // Every model at once: contacts must not depend on the model that made the legs.
     let city = City { columns: 9, rows: 9, block: 110.0, bend: 0.5, missing: 0.2 };
     let roads = Arc::new(city.roads(&mut Rng::new(seed)));
     let wander = |pause| Wander { area: [1000.0; 2], speed: [0.5, 15.0], pause: [0.0, pause] };
@@ -88,7 +88,7 @@ fn crowd(count: u32, seed: u64) -> MovingNodes {
 }
 
 fn legs(motion: &mut dyn Mobility, until: f64) -> Vec<Leg> {
-    // The last leg ends after `until`: every sampled time is within one.
+    // The last leg ends after `until`, so that every sampled time lies within a leg.
     let mut legs = vec![motion.first_leg()];
     while let Some(last) = legs.last().copied().filter(|last| last.end <= until) {
         legs.push(motion.next_leg(&last));
@@ -174,7 +174,7 @@ fn cell_size_never_changes_edges() {
 #[test]
 fn edges_stop_at_requested_time() {
     let all = edges(Kinetic::new(0, 90.0, crowd(30, 4)), 500.0);
-    // Asking second by second must yield the same edges as asking once.
+    // Calls with a limit one second later each time must yield the same edges as a single call.
     let mut contacts = Kinetic::new(0, 90.0, crowd(30, 4));
     let mut pieces = Vec::new();
     for until in 0..=500 {

@@ -31,7 +31,7 @@ const ON_EDGE: &str = "two nodes stay at the very edge of what a range, a mask o
 /// Rate in the plan for a radio without a limit, as for an unlimited link.
 const UNLIMITED: DataRate = DataRate(10_000_000_000);
 
-/// Interval in which two nodes see each other and, if the radio's beams are limited, have one for each other.
+/// Interval in which two nodes see each other and, if the radio's beams are limited, both have a beam for the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pass {
     /// Index of the radio in the scenario.
@@ -160,7 +160,7 @@ impl Ephemeris {
             }
         }
         let Some(beams) = radio.sharing.beams else { return Ok(found) };
-        // Beams go to the passes that last longest, so that the plan matches the contacts.
+        // Beams are assigned here, to the passes that last longest, so that the contact plan and the contacts agree.
         let claims: Vec<Claim> = found.iter().map(|(ends, window)| Claim { ends: *ends, window: *window }).collect();
         let served = serve(&claims, [Some(beams); 2], 1);
         let kept = found.into_iter().zip(served);
@@ -168,7 +168,7 @@ impl Ephemeris {
     }
 
     fn pairs(&self, scenario: &Scenario, radio: &Radio, wanted: Neighbours) -> Result<Vec<[u32; 2]>, String> {
-        // The lower node first, each pair once.
+        // Each pair occurs once, with the lower node first.
         let mut has = vec![false; scenario.nodes.len()];
         radio.nodes.iter().for_each(|node| has[*node] = true);
         let stands = |node: usize| self.places[node].as_ref().is_some_and(Trajectory::is_ground);

@@ -175,7 +175,7 @@ mod tests {
         let points: Vec<Point> = (0..40).map(|_| [random.unit() * 1e3, random.unit() * 1e3]).collect();
         let streets: Vec<(u32, u32)> = (0..90).map(|_| (random.below(40) as u32, random.below(40) as u32)).collect();
         let roads = Roads::new(points.clone(), &streets);
-        // Bellman-Ford as the reference.
+        // The expected distances are computed by the algorithm of Bellman and Ford.
         for from in 0..40u32 {
             let mut least = [f64::INFINITY; 40];
             least[from as usize] = 0.0;

@@ -35,22 +35,22 @@ impl Leg {
     pub fn rest(at: Point, start: f64, seconds: f64) -> Leg {
         Leg { start, end: start + seconds, from: at, velocity: [0.0; 2] }
     }
-    /// Makes the straight way to a position at a speed. A way of no length is an empty pause; one at no speed is a
-    /// pause without end.
+    /// Makes the straight leg to a position at a speed. A leg without length becomes a pause of no duration; a leg at
+    /// speed zero becomes a pause without end.
     pub fn way(from: Point, to: Point, start: f64, speed: f64) -> Leg {
         let length = distance(from, to);
         if length == 0.0 {
             return Leg::rest(from, start, 0.0);
         }
         let seconds = length / speed;
-        // A way too short or too slow for floating point would have no finite velocity.
+        // A leg too short or too slow for floating point would have no finite velocity.
         if !(seconds > 0.0 && seconds < f64::MAX) {
             return Leg::rest(from, start, if speed > 0.0 { 0.0 } else { f64::INFINITY });
         }
         let velocity = [(to[0] - from[0]) / seconds, (to[1] - from[1]) / seconds];
         Leg { start, end: start + seconds, from, velocity }
     }
-    /// Makes the straight way between two positions from `start` to `end`.
+    /// Makes the straight leg between two positions from `start` to `end`.
     pub fn between(from: Point, to: Point, start: f64, end: f64) -> Leg {
         let seconds = end - start;
         if seconds > 0.0 && seconds < f64::MAX {
@@ -144,7 +144,7 @@ impl Wander {
         Leg::rest(at, 0.0, draw(random, self.pause))
     }
     fn rests_after(&self, last: &Leg) -> bool {
-        // Pauses follow ways; with no pause configured, ways follow each other.
+        // A pause follows each movement, unless pauses are configured to take no time.
         !last.is_rest() && self.pause[1] > 0.0
     }
 }

@@ -35,7 +35,7 @@ pub struct RadioOutcome {
     pub refused: u64,
 }
 
-/// Radio of the scenario.
+/// Radio of the scenario, with its rules, its nodes and its results so far.
 pub(crate) struct Kind {
     pub layer: &'static LayerInfo,
     /// Whether a receiver can refuse a bundle before the first byte.
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// Contact of two nodes.
+/// Contact of two nodes by a radio, and the link that they get from it.
 pub(crate) struct Link {
     pub radio: u16,
     pub nodes: [u32; 2],
@@ -101,7 +101,7 @@ pub(crate) struct Radios {
     pub offered: Option<Offered>,
     /// Name and node ID of each node; empty without radios.
     pub names: Vec<(String, EndpointId)>,
-    /// Reused buffer.
+    /// Buffer for the links that get a beam when another link ends; kept for reuse.
     pub joined: Vec<u32>,
 }
 

@@ -16,13 +16,13 @@ pub type End = (u32, u8);
 pub struct Sharing {
     /// Scope of a turn: which ends exclude each other.
     pub turns: Turns,
-    /// Order in which waiting ends are asked.
+    /// Order in which waiting ends are asked for a bundle.
     pub order: TurnOrder,
     /// Largest number of simultaneous links of a seat.
     pub beams: u32,
 }
 
-/// Place of one node at one radio.
+/// Use of one radio by one node: the beams in use, and the links.
 #[derive(Clone, Default)]
 struct Seat {
     busy: bool,
@@ -65,7 +65,7 @@ pub struct Table {
     turns: u64,
     /// Number of links so far.
     meetings: u64,
-    /// Reused buffer.
+    /// Buffer for the ends that may be next after a transmission; kept for reuse.
     candidates: Vec<(u64, End)>,
 }
 
@@ -127,7 +127,7 @@ impl Table {
         self.links[place as usize].joined
     }
 
-    /// Marks an end as having something to send; it gets a turn when one comes.
+    /// Marks an end as having something to send, and queues it for a turn.
     pub fn wait(&mut self, end: End) {
         self.side(end).waits = true;
         self.call(end);

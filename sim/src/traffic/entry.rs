@@ -47,7 +47,7 @@ impl TrafficPlan {
         TrafficPlan { first: rng.clone(), rng, offset: 0, next: 0 }
     }
     fn begun_anew(&self) -> TrafficPlan {
-        // The same sizes again, to search among bundles already sent.
+        // A plan that starts again draws the same sizes, so that bundles already sent can be searched.
         TrafficPlan::new(self.first.clone())
     }
     fn draw(&mut self, kind: &TrafficKind, file_bytes: Option<u64>) -> (u64, u64) {
@@ -253,7 +253,7 @@ impl Entry {
             .find(|offset| self.is_at(payload, *offset))
     }
     fn is_at(&self, payload: &Payload, start: u64) -> bool {
-        // Whether the payload equals the sent content at that offset.
+        // Returns whether the payload equals the content that the entry sends at that offset.
         let mut at = start;
         payload.chunks().iter().all(|chunk| {
             let (here, len) = (at, chunk.len());
@@ -279,7 +279,7 @@ impl Entry {
         result: Result<(), Option<u64>>,
         queue: &mut Queue,
     ) {
-        // A sender that waits only for time already has its alarm set.
+        // A sender that only waits until its next bundle is due already has its alarm set.
         let waits = !self.window_open(0) || !self.again.is_empty();
         let Some(bundle) = self.open.remove(&request) else { return };
         if let Err(needs) = result {

@@ -18,7 +18,7 @@ use farlink_scenario::{SENDER_SERVICE, Scenario, TrafficKind};
 use farlink_stack::Input;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// Low bits of a request number, which hold the index of the traffic entry.
+/// Number of the low bits of a request number that hold the index of the traffic entry.
 const ENTRY_BITS: u32 = 24;
 /// Window of a receiver: greatest number of deliveries that await its answer.
 const WINDOW: u32 = 64;
@@ -169,7 +169,8 @@ impl Applications {
             AppOutput::Registered { .. } => {}
             AppOutput::SendResult { request, result } => {
                 let index = (request.0 & ((1 << ENTRY_BITS) - 1)) as usize;
-                // An answer to a ping has a number without an entry and needs no handling.
+                // The request that sends the answer to a ping has a number without an entry; its result needs no
+                // handling.
                 if let Some(entry) = self.entries.get_mut(index) {
                     let result = result.map(|_| ()).map_err(|why| match why {
                         Refusal::NoResources | Refusal::TooLarge => entry.unanswered(request).and_then(needs),
@@ -190,7 +191,8 @@ impl Applications {
     }
 
     fn deliver(&mut self, now: Instant, node: usize, bundle: &Delivery) -> Option<AppInput> {
-        // By source it is a request or data, by destination the answer to a ping; other bundles belong to no entry.
+        // A bundle from an entry's source is a ping's request or data; a bundle to that endpoint is the answer to a
+        // ping. Other bundles belong to no entry.
         let sender = self.by_source.get(&bundle.source).map(|index| &mut self.entries[*index]);
         if let Some(entry) = sender.filter(|entry| entry.traffic.to == node) {
             if !matches!(entry.traffic.kind, TrafficKind::Ping { .. }) {
@@ -421,7 +423,7 @@ mod tests {
             joined.append(payload.slice(start, rest));
             entry.arrive(Instant(2), &joined, true);
         }
-        // Empty payloads carry nothing to recognize a repetition by, so each counts as another delivery.
+        // A repetition is recognized by its content, so each empty payload counts as another delivery.
         let empty = sent.iter().filter(|payload| payload.is_empty()).count() as u64;
         assert_eq!((entry.outcome.damaged, entry.outcome.delivered), (0, 50 + empty));
         let mut wrong = sent.iter().find(|payload| !payload.is_empty()).unwrap().to_bytes().unwrap().to_vec();

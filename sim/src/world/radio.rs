@@ -12,7 +12,7 @@ use farlink_base::{EndpointId, LinkTerms, Rng};
 use farlink_stack::LinkConfig;
 
 impl<O: Observer> World<O> {
-    /// Handles a contact edge.
+    /// Handles the start or the end of a contact by radio.
     pub(super) fn edge(&mut self, edge: ContactEdge) {
         self.happenings += 1;
         let pair = u64::from(edge.a) << 32 | u64::from(edge.b);
@@ -37,7 +37,7 @@ impl<O: Observer> World<O> {
         // Indices are reused: links that come and go for a whole run must not fill memory.
         let place = radios.vacant.pop().unwrap_or(radios.links.len() as u32);
         match radios.links.get_mut(place as usize) {
-            // The old list keeps its allocation.
+            // The removed link's empty list of transfers is kept for its allocation.
             Some(before) => *before = Link { transfers: std::mem::take(&mut before.transfers), ..link },
             None => radios.links.push(link),
         }

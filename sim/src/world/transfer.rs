@@ -129,7 +129,7 @@ impl<O: Observer> World<O> {
         let Some(transfer) = self.radios.transfers.get(number) else { return };
         let end = transfer.end;
         let layer = self.radios.kinds[usize::from(self.radios.links[end.0 as usize].radio)].layer;
-        // Translated into the terms of the layer; a duplicate returns as such, with its labels.
+        // The verdict is translated into the codes of the layer; a refusal as a duplicate stays one, with its labels.
         let told = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.sender_result(why) });
         match transfer.stage {
             Stage::Asking => {

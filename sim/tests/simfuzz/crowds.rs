@@ -53,7 +53,8 @@ impl Draft {
     }
 
     fn settle(&mut self, random: &mut Rng, shape: &Shape, capacity: &str, area: &str, durable: [f64; 4]) {
-        // One of four shares of durable stores, and the square that the nodes walk in.
+        // `durable` holds four probabilities that a node's store is durable, of which one is drawn; `area` is the side
+        // of the square in which the nodes walk.
         self.drains = shape.router == "epidemic" && shape.control == "none";
         self.common = format!(
             "[node_defaults]\nrouter = \"{}\"\ncontrol = \"{}\"\nstore_capacity = \"{capacity}\"\n\

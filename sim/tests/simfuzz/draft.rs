@@ -6,7 +6,8 @@
 use super::cables::Layers;
 use farlink_base::Rng;
 
-/// Fault-free time at the end in seconds, for links and for radios; contacts of radios keep costing time.
+/// Fault-free time at the end in seconds, of networks with links and of networks with radios. It is shorter with
+/// radios, whose contacts take computing time to the end.
 const CALM_S: u64 = 3600;
 const CALM_OF_RADIOS_S: u64 = 400;
 /// Markers in the scenario's description: an additional invariant, and a permitted loss.
@@ -62,7 +63,7 @@ impl Sending {
     }
 }
 
-/// Tables that depend on some nodes and a link.
+/// Tables that are removed together with any of these nodes, or with this link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     pub text: String,

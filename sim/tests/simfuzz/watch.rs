@@ -30,8 +30,8 @@ const COMMITTED: Duration = Duration::from_secs(2);
 const HELLOS: u64 = 100_000;
 /// Time after which holders of an arrived bundle know of its arrival, without faults.
 const LONG_AGO: Duration = Duration::from_secs(600);
-/// Bound above the events of any run of these sizes: full stores that evict each other's bundles continue as long as
-/// there are contacts, ten million events in one throng of two hundred.
+/// Number of events beyond which a run is stopped as endless; no run of these sizes has so many. Full stores that evict
+/// each other's bundles go on as long as there are contacts: ten million events in one of two hundred throngs.
 const EVENTS_MAX: u64 = 20_000_000;
 /// Largest number of complaints kept.
 const COMPLAINTS_MAX: usize = 20;
@@ -146,7 +146,7 @@ impl Watch {
             let is = |fault: &farlink_scenario::Fault| matches!(fault.kind, FaultKind::Lie { says, .. } if says == lie);
             scenario.faults.iter().any(is)
         };
-        // Both papers delete bundles that neighbours report as arrived.
+        // MaxProp and RAPID, as their papers define them, delete bundles that neighbours report as arrived.
         let hearsay = scenario.nodes.iter().any(|node| matches!(node.router.name.as_str(), "maxprop" | "rapid"));
         Watch {
             nodes: scenario.nodes.iter().map(node).collect(),
@@ -177,7 +177,7 @@ impl Watch {
     }
 
     fn let_go(&mut self, at: Instant, node: usize, id: Id) {
-        // One copy less: the loss of the last one must be permitted.
+        // The bundle has one copy less; the loss of its last copy must be permitted.
         let clocks = self.clocks;
         let Some(life) = self.bundles.get_mut(&id) else { return };
         life.held = life.held.saturating_sub(1);

@@ -19,7 +19,7 @@ pub fn farlink() -> &'static Path {
     BINARY.get_or_init(|| harness::beside_tests().expect("a program to test"))
 }
 
-/// Longest a node may take to end in good order.
+/// Longest time in which a node ends after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(60);
 
 /// Runs `farlink` with arguments until it ends.
@@ -50,7 +50,7 @@ pub struct Pair {
     /// Ports of their layers.
     pub ports: [u16; 2],
     durable: bool,
-    /// More keys of the layer.
+    /// Further lines for the layer's table in both node files.
     pub layer_keys: &'static str,
 }
 impl Pair {
@@ -101,14 +101,14 @@ impl Node {
     pub fn start(file: &Path, socket: PathBuf) -> Node {
         Node::start_as(Command::new(farlink()), file, socket)
     }
-    /// Starts a node none of whose files may grow beyond so many blocks of 512 bytes.
+    /// Starts a node that cannot write files longer than this number of blocks of 512 bytes.
     pub fn start_with_files_of(blocks: u64, file: &Path, socket: PathBuf) -> Node {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh"]).arg(farlink());
         Node::start_as(shell, file, socket)
     }
-    /// Starts a node for which this folder is a file system of its own, mounted with these arguments. `None`: this user
-    /// may not mount.
+    /// Starts a node that sees `folder` as a file system of its own, mounted with the arguments `disk`; `None` if this
+    /// user may not mount.
     pub fn start_on(disk: &str, folder: &Path, file: &Path, socket: PathBuf) -> Option<Node> {
         let mount = |then: &str| {
             let mut unshare = Command::new("unshare");

@@ -110,7 +110,7 @@ fn node(lines: &[Map<String, Value>], names: &TraceNames, start: u64, end: u64) 
             }
         }
     }
-    // Segments of one moment may pass each other on a real network.
+    // Sorted, since segments sent at one moment may overtake each other on a real network.
     trace.sessions.values_mut().for_each(|segments| segments.sort());
     trace
 }

@@ -130,8 +130,8 @@ fn both_worlds(farlink: &Path, scenario: &Path, name: &str, seeds: u64) -> Resul
         let out = folder.join(format!("lab-{seed}"));
         disturbances.extend(measure(farlink, scenario, seed, &out)?);
         runs.push(out);
-        // Where all simulations agree, one measurement suffices unless it deviates: the scheduler's chance exists only
-        // on the testbed.
+        // Where all simulations agree, one measurement suffices. If it deviates, more are made: the scheduler of this
+        // machine adds chance that no simulation has.
         if seed == 1 && !by_chance && !row(name, &compared(farlink, &runs, simulated)?, &disturbances).apart {
             break;
         }

@@ -11,7 +11,7 @@ const LOSSES: [&str; 4] = ["0", "0.1 %", "1 %", "5 %"];
 const ROUND_TRIPS_MS: [u64; 4] = [2, 50, 300, 600];
 /// Seeds 1 to 3 in either world, so that the same packets are lost.
 const SEEDS: u64 = 3;
-/// Parallel measurements: each needs a few hundredths of a processor, but has to be woken in time.
+/// Measurements at once. Each needs only a few hundredths of a processor, but more of them would not be woken in time.
 const AT_ONCE: usize = 2;
 
 /// Measures all losses with one congestion control, for all round trips or only `only`, and writes its rows.
@@ -58,7 +58,7 @@ fn runs(farlink: &Path, control: &str, (round_trip_ms, loss): (u64, &str), world
     let file = folder.join("scenario.toml");
     std::fs::write(&file, scenario(control, round_trip_ms, loss))?;
     let out = |seed: u64| folder.join(format!("{world}-{seed}"));
-    // The loss is named by its position: `%` and spaces do not belong in a folder's name.
+    // The folder's name has the position of the loss in the list, since `%` and spaces do not belong in it.
     (1..=SEEDS).try_for_each(|seed| one_run(farlink, &file, world, seed, &out(seed)))?;
     Ok((1..=SEEDS).map(out).collect())
 }

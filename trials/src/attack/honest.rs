@@ -18,7 +18,7 @@ pub const NAMES: [&str; 4] = ["TCPCL out", "TCPCL in", "LTP out", "LTP in"];
 const WINDOW: u32 = 256;
 /// Bytes of a payload.
 pub const PAYLOAD: usize = 5_000;
-/// Bundles sent in one go at most.
+/// Most bundles sent in one go.
 const BATCH: u64 = 64;
 /// Longest wait for an answer before the application attaches again.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -30,7 +30,7 @@ const SECRET: &str = "honest";
 /// Observations of one direction.
 #[derive(Default)]
 struct HonestSeen {
-    /// Bundles not yet both acknowledged and delivered: (acknowledged, delivered).
+    /// Bundles not yet both acknowledged and delivered, by number: whether acknowledged, whether delivered.
     open: HashMap<u64, (bool, bool)>,
     acknowledged: u64,
     refused: u64,
@@ -43,7 +43,7 @@ pub struct Flow {
     destination: (PathBuf, String),
     /// Bundles offered per second; 0: as many as possible.
     rate: u64,
-    /// Acknowledged bundles that may be undelivered; used at rate 0.
+    /// Most acknowledged bundles that are not delivered yet; bounds the sender at rate 0.
     backlog: usize,
     seen: Mutex<HonestSeen>,
     delivered: AtomicU64,
@@ -136,13 +136,13 @@ impl Honest {
             }
         })
     }
-    /// Stops sending and waits until all acknowledged bundles have arrived, at most `patience`.
+    /// Stops sending for good, and waits at most `patience` until all acknowledged bundles have arrived.
     pub fn drain(&self, patience: Duration) -> Account {
         self.flows.iter().for_each(|flow| flow.sending_over.store(true, Ordering::Relaxed));
         self.settle(patience);
         self.account()
     }
-    /// Runs `look` while nothing is sent and all earlier bundles have arrived, or `patience` is over.
+    /// Pauses the senders, waits at most `patience` until all earlier bundles have arrived, and runs `look`.
     pub fn pause<T>(&self, patience: Duration, look: impl FnOnce() -> T) -> T {
         let pause = |on| self.flows.iter().for_each(|flow| flow.paused.store(on, Ordering::Relaxed));
         pause(true);
@@ -158,7 +158,7 @@ impl Honest {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    /// Ends all threads. Call it after the nodes ended, since blocked applications wait for them.
+    /// Ends all threads. The nodes must have ended before: applications that wait for a node go on only then.
     pub fn end(self) {
         for flow in &self.flows {
             flow.sending_over.store(true, Ordering::Relaxed);

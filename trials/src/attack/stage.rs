@@ -1,5 +1,5 @@
 //! Three real nodes: the attacked one, durable, between an honest neighbour over TCPCLv4 (or the attacked layer) and
-//! one over LTP. Each has a loopback address of its own, and strangers have others.
+//! one over LTP. Each has a loopback address of its own; attackers use other addresses.
 
 use super::setting::{Setting, Way, secured};
 use crate::harness::{Node, free_port};
@@ -161,7 +161,8 @@ impl Stage {
                 way.policies(),
             )
         };
-        // The usual default of a system: the node must not run out of descriptors for neighbours and files.
+        // A usual default of systems. Even under attack the node must not run out of descriptors for its neighbours and
+        // files.
         let descriptors = 1024;
         let near = match way {
             Way::Old => old,
@@ -212,7 +213,7 @@ impl Stage {
     /// # Errors
     /// When a node had ended before, or had to be killed.
     pub fn end(&mut self) -> Result<()> {
-        // Every node is ended, whatever became of the one before.
+        // Every node is ended, even if an earlier one fails to end.
         let ended: Vec<Result<()>> = self.nodes.iter_mut().map(Node::end).collect();
         ended.into_iter().collect()
     }

@@ -13,17 +13,17 @@ pub struct Cell {
     pub store: u32,
     /// Shortest and longest interval between two bundles, s.
     pub interval: [f64; 2],
-    /// Processor time aimed at, s.
+    /// Target for the processor time, s.
     pub mark_s: f64,
-    // As measured with The ONE, s.
+    // Processor time of The ONE, s; `None`: not measured.
     pub one_s: Option<f64>,
     /// Share of bundles that The ONE delivers.
     pub one_delivered: Option<f64>,
-    /// Peak memory aimed at, MB.
+    /// Target for the peak memory, MB.
     pub mark_mb: Option<f64>,
-    // As measured with The ONE, MB.
+    // Peak memory of The ONE, MB; `None`: not measured.
     pub one_mb: Option<f64>,
-    /// Processor time aimed at in The ONE's own world as `one/` runs it, s; `None`: not run there.
+    /// Target for the processor time in The ONE's own world, as `one/` runs it, s; `None`: not run there.
     pub exact_s: Option<f64>,
     /// Whether Farlink's world and The ONE's are compared with several seeds.
     pub compared: bool,

@@ -43,7 +43,7 @@ impl Figures {
     fn of(measured: &Value) -> Figures {
         let number = |key: &str| measured[key].as_f64().unwrap_or(f64::NAN);
         let (created, delivered, arrived) = (number("created"), number("delivered"), number("arrived"));
-        // Overhead as MessageStatsReport defines it: relayed copies that were not deliveries, by deliveries.
+        // Overhead as MessageStatsReport defines it: relayed copies that were no deliveries, divided by the deliveries.
         Figures([100.0 * delivered / created, number("latency_s"), (arrived - delivered) / delivered])
     }
 }

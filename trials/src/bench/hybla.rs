@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Congestion controls by the words of scenarios; the last is compared with the first.
 const CONTROLS: [&str; 3] = ["newreno", "cubic", "hybla"];
-/// Least ratio of Hybla's received bytes to Reno's.
+/// Least ratio of the bytes received with Hybla to those with NewReno.
 const LEAST: f64 = 5.0;
 
 /// Runs all flows and prints the rate of each.
@@ -29,7 +29,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     println!("{told}\n");
     let result = measure(&farlink, runs, seconds);
-    // An object that was registered before may be in use by somebody else.
+    // Only an object that this run registered is removed: one registered before may be in use.
     if told.contains("is registered as") {
         doctor("--remove")?;
     }

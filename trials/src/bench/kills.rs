@@ -19,7 +19,7 @@ const SCENARIO: &str = "name = \"kills\"\nduration = \"60 s\"\nstop_when_deliver
     [[traffic]]\nfrom = \"a\"\nto = \"b\"\nstart = \"6 s\"\nbundles = { count = 100000, size = \"10 kB\" }\n";
 /// Latest moment of a kill after the start.
 const LATEST: Duration = Duration::from_secs(9);
-/// Longest time for the rest of the run to end.
+/// Longest time until nothing of a run is left after its end.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Kills a random process of each of `--times` runs.
@@ -44,7 +44,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 }
 
 fn kill(farlink: &Path, scenario: &Path, out: &Path, random: &mut Random) -> Result<String> {
-    // Another run, or things of other programs, may be on this machine already.
+    // Noted before the run: another run, or namespaces and mounts of other programs, may exist already.
     let before = Left::now();
     let mut command = Command::new(farlink);
     command.args(["run", "--in", "lab", "--out"]).arg(out).arg(scenario).stdout(Stdio::null()).stderr(Stdio::null());
@@ -101,7 +101,8 @@ impl Left {
             let line = fs::read(folder.join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let environment = fs::read(folder.join("environ")).unwrap_or_default();
-            // Programs of hosts carry the mark in their environment; a supervisor shows in its command line.
+            // Programs in hosts have `FARLINK_GROUP` in their environment; a supervisor is recognized by its command
+            // line.
             let marked = environment.windows(14).any(|part| part == b"FARLINK_GROUP=");
             if marked || line.contains("lab-supervisor") {
                 things.insert(format!("process {process} `{line}`"));

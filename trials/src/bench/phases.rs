@@ -59,7 +59,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// One run; returns the largest relative difference.
 fn measure(farlink: &Path, user: Option<&str>) -> Result<f64> {
     let folder = tempfile::tempdir()?;
-    // The other user's program writes there.
+    // The program, which may run as another user, writes its output there.
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
     let mut supervisor = Supervisor::start(farlink, user)?;
     supervisor.ask(&json!({"do": "set_up", "cables": [], "hosts": [host()]}))?;
@@ -142,7 +142,7 @@ fn cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Values reported of the program up to the end of a phase.
+/// Processor time and memory of the program, as the supervisor reported them up to the end of a phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct PhaseTold {
     cpu_s: f64,
@@ -210,7 +210,7 @@ impl Supervisor {
         Ok(told)
     }
 
-    /// Waits for the next reply until `limit`; values read are noted.
+    /// Waits until `limit` for the supervisor's next reply, and stores the readings in it.
     fn next(&mut self, limit: Instant) -> Result<Option<Value>> {
         let Ok(reply) = self.replies.recv_timeout(limit.saturating_duration_since(Instant::now())) else {
             return Ok(None);
@@ -229,7 +229,8 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        // What it started ends with it; a process outside of its namespaces then removes its control groups.
+        // All processes of the supervisor end with it; then a process outside its namespaces removes its control
+        // groups.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -50,7 +50,7 @@ impl CostRow {
             CostRow::Exact(_) => false,
         }
     }
-    /// Whether the simulator's memory is counted in small pages: huge pages would dominate a small process.
+    /// Whether the program runs without huge pages, whose unused parts would dominate the memory of a small scenario.
     fn small(&self) -> bool {
         match self {
             CostRow::Cell(cell) | CostRow::Exact(cell) => cell.nodes <= 1000,

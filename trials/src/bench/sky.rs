@@ -14,7 +14,7 @@ pub struct Sky {
     pub mask: &'static str,
     pub duration_s: u32,
     pub flows: u32,
-    /// Processor time aimed at, s.
+    /// Target for the processor time, s.
     pub mark_s: Option<f64>,
     /// Whether the scenario takes minutes and therefore runs on request only.
     pub long: bool,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Bundles in the damaged store.
 const BUNDLES: u64 = 40;
-/// Silence after which missing bundles count as lost.
+/// Silence after which a single missing bundle counts as lost.
 const QUIET: Duration = Duration::from_millis(700);
 
 /// Results of all flips.
@@ -120,7 +120,7 @@ fn receive(receiver: &Node, sent: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
                 got.insert(id);
                 client.taken(true)?;
             }
-            // One bundle may be missing: its quiet period ends the wait.
+            // Nothing came for [`QUIET`]. One missing bundle may be lost; for more of them the wait goes on for 5 s.
             Err(_) if got.len() + 1 >= sent.len() || begun.elapsed() > Duration::from_secs(5) => break,
             Err(_) => {}
         }

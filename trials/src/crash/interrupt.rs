@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Turns these signals into a flag that [`check`] reads.
+/// Turns Ctrl-C and SIGTERM into a flag that [`check`] reads.
 ///
 /// # Errors
 /// When the system allows no handlers.
@@ -17,7 +17,7 @@ pub fn watch() -> Result<()> {
     }
     Ok(())
 }
-/// Fails after a signal.
+/// Fails once Ctrl-C or SIGTERM has arrived.
 ///
 /// # Errors
 /// When a signal asked for the end.

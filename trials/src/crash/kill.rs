@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const QUIET_MAX: Duration = Duration::from_secs(3);
 /// Restarts without progress after which missing bundles count as lost.
 const STARTS_MAX: u32 = 6;
-/// Clock offsets at a restart: hours, a little, and back to before 1970. All stay below the bundles' lifetime of a day:
-/// a node whose clock is ahead by more rightly refuses them as expired.
+/// Clock offsets at a restart: hours, a little, and back to before 1970. None is ahead by the bundles' lifetime of a
+/// day: such a node would rightly refuse them as expired.
 const CLOCKS: [&str; 8] = ["0 s", "0 s", "0 s", "-1 h", "+1 h", "+5 h", "-20500 d", "+3 s"];
 
 /// Most kills of one pair of nodes. A power cut may lose one half of a fragmented bundle; the other half stays for its
@@ -81,7 +81,7 @@ pub fn run(
         }
     }
     println!("\n{} files of stores were written over, {} commits began while another was under way", work.0, work.1);
-    // Without reused files and overlapping commits, the trial would not have tested either.
+    // Trials without reused files or overlapping commits have not tested them.
     if trials.len() == TRIALS.len() && (work.0 == 0 || work.1 == 0) {
         complaints.push("no file was written over, or no commits overlapped: that is not tried".into());
     }
@@ -186,7 +186,7 @@ fn kill_all(
     let (mut restarts, mut number, mut lost) = (Vec::new(), 0, (0, 0));
     while number < kills {
         interrupt::check()?;
-        // On a forgetting disk, the next cut may hit before the node has repaired the last.
+        // A shorter pause on a forgetting disk, so that a cut may hit a node that still recovers from the previous one.
         let work = if hosts[0].disk.is_some() { 150 } else { 400 };
         std::thread::sleep(Duration::from_millis(30 + random.below(work)));
         wait_for_work(flows);
@@ -196,7 +196,7 @@ fn kill_all(
         *stores = (stores.0 + done.0, stores.1 + done.1);
         node.kill()?;
         match disk {
-            // About every other kill only ends the process: the disk keeps unsynced data then.
+            // About every other kill is a power cut; the others only end the process, and the disk keeps unsynced data.
             Some(disk) if random.below(2) == 0 => {
                 let (bytes, names) = disk.cut(random)?;
                 lost = (lost.0 + bytes, lost.1 + names);

@@ -83,10 +83,10 @@ pub struct Flow {
     pub source_socket: PathBuf,
     pub destination: String,
     pub destination_socket: PathBuf,
-    /// Unanswered bundles at most.
+    /// Most bundles that wait for an answer.
     pub window: usize,
-    /// Acknowledged but undelivered bundles at most. With few, each bundle is delivered as it arrives; with many,
-    /// stores are full when a node dies.
+    /// Most acknowledged but undelivered bundles. With few, each bundle is delivered as it arrives; with many, stores
+    /// are full when a node dies.
     pub backlog: usize,
     pub seen: Arc<Mutex<Seen>>,
     /// Set when sending has to end.

@@ -36,7 +36,7 @@ pub fn run(dir: &Path, binary: &Path, cuts: u64, random: &mut Random) -> Result<
     for _ in 0..cuts {
         interrupt::check()?;
         let mut receiver = receive(binary, &node, &inbox)?;
-        // At random moments, also while the receiver starts.
+        // The power is cut at random moments, also while the receiver starts.
         std::thread::sleep(Duration::from_millis(10 + random.below(100)));
         receiver.kill()?;
         receiver.wait()?;
@@ -86,7 +86,7 @@ fn found(inbox: &Path, bundles: u64, files: &BTreeMap<String, Vec<u8>>) -> Resul
             whole += u64::from(*file == bytes);
         } else if name.starts_with("bundle-") && id < bundles && bytes == payload(id, (id * 97 % 3000) as usize) {
             *times.entry(id).or_default() += 1;
-        // The receiver's own record of confirmed bundles.
+        // `.taken` is the receiver's own record of confirmed bundles.
         } else if name != ".taken" {
             odd.push(format!("receiver: {name} is not what was sent"));
         }

@@ -14,7 +14,7 @@ impl Node {
         format!("/proc/{}/{what}", self.process.as_ref().map_or(0, Process::id)).into()
     }
     fn status_bytes(&self, name: &str) -> u64 {
-        // 0 when the process is gone. The kernel reports KiB.
+        // Returns 0 if the process is gone. The kernel reports KiB.
         let text = fs::read_to_string(self.proc("status")).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10

@@ -127,7 +127,7 @@ impl Drop for Process {
 
 pub(super) fn log_tail(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
-    // The cut may fall into a character: it is replaced.
+    // The first character may be cut in the middle, and is then replaced by U+FFFD.
     let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL)..]).into_owned();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")

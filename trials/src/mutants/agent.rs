@@ -85,7 +85,7 @@ pub const TABLE: &[Mutant] = &[
         "what was delivered before a restart comes again",
         "core/bpa/src/procedures/identity.rs",
         "let delivered = self.is_for_members(bundle).then(|| self.remembered.delivered(bundle.original_id())).flatten();\n        let differs",
-        "let delivered: Option<crate::remembered::Delivered> = None;\n        let differs",
+        "let delivered: Option<crate::state::remembered::Delivered> = None;\n        let differs",
         &["-p farlink-bpa"],
     ),
     // A wrong clock would expire every stored bundle.

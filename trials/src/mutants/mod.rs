@@ -15,7 +15,9 @@ mod system;
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -122,7 +124,7 @@ fn run(arguments: &[String]) -> Result<()> {
         let outcome = tree.try_one(mutant)?;
         if outcome != MutantOutcome::Killed {
             survived += 1;
-            // An unbuilt mutation proves nothing, so the table has to change.
+            // A mutation that does not compile proves nothing: its row of the table must be corrected.
             lost.extend((mutant.durable || outcome == MutantOutcome::Unbuilt).then_some(mutant.name));
         }
         println!("{:<10} {:<60} {} ({:.0} s)", outcome.word(), mutant.name, mutant.file, begun.elapsed().as_secs_f64());
@@ -262,6 +264,8 @@ impl Tree {
             .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            // A group of its own, so that the test that cargo starts can be ended, too.
+            .process_group(0)
             .spawn()
             .context("starting cargo")?;
         let begun = Instant::now();
@@ -271,7 +275,7 @@ impl Tree {
             }
             // Only tests have a time limit; builds have none.
             if begun.elapsed() > TEST_MAX && arguments[0] != "build" && !arguments.contains(&"--no-run") {
-                child.kill()?;
+                rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL)?;
                 child.wait()?;
                 return Ok(false);
             }

@@ -26,7 +26,7 @@ pub const ANCHORS: &[Anchor] = &[
 /// Expected result of a run, from a row of the reference.
 #[derive(Debug)]
 pub struct Expected {
-    /// Differences from the settings file.
+    /// Label of the row, which describes how its settings differ from the settings file.
     pub label: String,
     /// Seed of the run, from 1.
     pub seed: usize,

@@ -89,7 +89,7 @@ fn run(arguments: &[String]) -> Result<()> {
 fn start(binary: &Path, dir: &Path, link: u64, seconds: u64, from: Option<&str>) -> Result<Vec<Node>> {
     let (here, there, wide) = (free_port()?, free_port()?, free_port()?);
     let source = free_port()?;
-    // The store is full after a tenth of the time.
+    // The store holds the bundles offered in a tenth of the overload, within 4 to 64 MB, so that it is full early.
     let capacity = (link * 1_000_000 / 8 * FACTOR * seconds / 10).clamp(4_000_000, 64_000_000);
     let node = |name: &'static str, number: u64, capacity: u64, listen: u16, rest: &str| -> Result<Node> {
         let text = format!(
@@ -211,7 +211,7 @@ fn overload(nodes: &mut [Node], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec
     println!("recovery       {:>10.2} s until the last refusal", recovery.as_secs_f64());
     println!("memory         {:>10.1} MiB of {}", most as f64 / f64::from(1 << 20), MEMORY >> 20);
 
-    // A refused bundle is no loss; an acknowledged one is.
+    // Only an acknowledged bundle that never arrives is a loss; a refused bundle is none.
     flows.iter().for_each(|flow| flow.stop());
     let drain = Instant::now();
     while sum(flows).missing > 0 && drain.elapsed() < DRAIN_MAX {

@@ -75,7 +75,7 @@ impl FuzzRequest {
     }
 }
 
-/// Takes the arguments of the program.
+/// Takes the words that are arguments of the program `simfuzz`.
 fn of_program(arguments: &mut tools::Arguments<'_>) -> Result<Vec<String>> {
     let twice = arguments.flag("--twice").then(|| "--twice".to_string());
     if let Some(file) = arguments.word("--replay")? {

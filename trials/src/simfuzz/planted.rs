@@ -22,7 +22,7 @@ struct Planted {
 const fn row(holds: &'static str, mutant: &'static str, says: &'static str) -> Planted {
     Planted { holds, mutant, says }
 }
-/// Placeholder for a complaint: the traces of two processes differ.
+/// Stands for the complaint about a defect that shows only as a difference between the traces of two processes.
 const DIFFERS: &str = "another trace";
 
 const PLANTED: &[Planted] = &[

@@ -18,7 +18,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
 
 fn title(picture: &Picture<'_>, width: usize) -> Line<'static> {
     let facts = picture.facts;
-    // In reverse video, hence the spaces.
+    // The word is drawn in reverse video, and the spaces give it a margin.
     let state = if picture.pace.is_paused() { " paused " } else { "" };
     let name = fit(&facts.name, width.saturating_sub(40).max(12));
     let rest = format!("  simulation by {}, seed {}  ", facts.fidelity, facts.seed);
@@ -34,10 +34,10 @@ fn times(picture: &Picture<'_>) -> String {
     if picture.pace.is_paused() {
         return text;
     }
-    // Before the first measurement, assume the limit.
+    // Until the speed is measured, the limit stands for it.
     let speed = picture.speed.or(limit);
     match (picture.speed, limit) {
-        // Both are shown if the simulation does not reach the limit.
+        // Speed and limit are both shown if the simulation does not reach the limit.
         (Some(speed), Some(limit)) if speed < 0.8 * limit => {
             text += &format!("  {} of {} x", number(speed), number(limit));
         }

@@ -19,9 +19,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-/// Least columns and rows of a picture.
+/// Columns and rows that a terminal must have for a picture to be drawn.
 const LEAST: (u16, u16) = (40, 12);
-/// Rows from which the bundles of a node are shown.
+/// Rows that a terminal must have for the bundles of the chosen node to be shown.
 const ROOMY: u16 = 18;
 
 /// Least occupancy drawn for a store that is not empty.
@@ -109,7 +109,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
         Layout::vertical([Constraint::Length(3), Constraint::Min(4), Constraint::Length(below), Constraint::Length(1)]);
     let [top, middle, bottom, keys] = rows.areas(area);
     head::draw(frame, top, picture);
-    // Two fifths for the stores; wider bars would not tell more.
+    // Two fifths of the width for the stores; bars of more than 44 columns would be no easier to read.
     let across = (area.width * 2 / 5).clamp(18, 44);
     let [left, right] = Layout::horizontal([Constraint::Min(20), Constraint::Length(across)]).areas(middle);
     if picture.places.iter().any(Option::is_some) {

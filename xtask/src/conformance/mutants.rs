@@ -16,7 +16,7 @@ use std::sync::Mutex;
 const FILE: &str = "docs/conformance/mutants.toml";
 /// Folders of the crates whose code carries marks.
 const CRATES: [&str; 7] = ["core/base", "core/bundle", "core/cla", "core/bpa", "core/stack", "config", "node"];
-/// Mutants planted for one rule at most.
+/// Most mutants planted for one rule.
 const MOST: usize = 60;
 
 /// A mutant that a test notices.

@@ -111,7 +111,7 @@ fn section(
     }
     *page += &format!("\n{head}\n");
     for row in rows {
-        // An empty cell is a single space.
+        // An empty cell is written as one space. Adjacent empty cells share a bar, so a second pass is needed.
         *page += &row.replace("|  |", "| |").replace("|  |", "| |");
         page.push('\n');
     }
@@ -120,7 +120,7 @@ fn section(
 /// Mutation in a few words; the full text is in `docs/conformance/mutants.toml`.
 fn changed(noticed: &Noticed) -> String {
     let (before, code) = noticed.mutant.split_once(": ").unwrap_or(("", &noticed.mutant));
-    // A backquote would end the code.
+    // A backquote in the text would end the code span, so it is left out.
     let kind = before.split(' ').next().unwrap_or_default();
     let short: String = code.chars().take(40).filter(|c| *c != '`').collect();
     let more = if code.chars().count() > 40 { " …" } else { "" };

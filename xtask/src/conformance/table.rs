@@ -5,7 +5,7 @@ use farlink_trials::marks::is_id;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Words of a quote at most.
+/// Most words of a quote.
 const QUOTE_WORDS: usize = 14;
 
 /// The rules of one standard.
@@ -32,9 +32,9 @@ pub struct Rule {
     pub says: String,
     /// Configuration key on which the rule depends, with the key's default.
     pub setting: Option<String>,
-    /// The node's behaviour about advice (SHOULD, RECOMMENDED), and the reason.
+    /// Behaviour of the node, and its reason, where the rule is advice (SHOULD, RECOMMENDED).
     pub does: Option<String>,
-    /// Reason why no mutant of the marked code can show that the tests notice.
+    /// Reason why the rule's tests cannot notice any mutant of the marked code.
     pub no_mutant: Option<String>,
     /// Reason why the rule is not kept, or does not concern a node.
     pub except: Option<String>,

@@ -64,7 +64,7 @@ fn attached(dir: &Path, binary: &Path, tools: &Path, version: u8, size: Size) ->
     let load = Load::mixed(pings.min(4), 100_000);
     let sent = |from: &Node, to: &Node, service: u32| -> Result<Vec<String>> {
         let endpoint = format!("ipn:{}.{service}", if to.name() == "a" { 1 } else { 2 });
-        // One bundle at a time: aap2-receive ends after the first.
+        // Bundles are sent one by one, since aap2-receive ends after the first.
         for at in 0..load.len() {
             let (file, got) = (dir.join("sent"), dir.join("got"));
             let payload = load.payload(at);

@@ -51,7 +51,7 @@ fn file(packets: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     out.extend([0_u32, 0, 65_535, RAW_IP].map(u32::to_le_bytes).concat());
     for (packet, at) in packets.zip(0_u32..) {
         let length = packet.len() as u32;
-        // Times only have to rise: one packet per millisecond.
+        // The dissector only needs rising times: one packet per millisecond.
         out.extend([at / 1_000, at % 1_000 * 1_000, length, length].map(u32::to_le_bytes).concat());
         out.extend(packet);
     }

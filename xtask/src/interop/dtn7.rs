@@ -24,7 +24,7 @@ const NOTHING: &[u8] = b"Nothing to receive";
 const START_MAX: Duration = Duration::from_secs(30);
 /// Largest payload over TCPCLv4: dtnd's SESS_INIT allows transfers of 64,000 bytes.
 const TCP_TAKES: usize = 63_000;
-/// Largest payload over UDP: one bundle per datagram.
+/// Largest payload over UDP, where a bundle must fit into one datagram.
 const UDP_TAKES: usize = 60_000;
 /// Port of dtnd 0.21 for announcements; it cannot be changed.
 const HEARS: u16 = 3003;
@@ -79,7 +79,7 @@ fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, 
         takes,
         gives,
         takes_once: if cla == "mtcp" { 50_000_000 } else { 0 },
-        // Its HTTP interface accepts no more.
+        // dtnd's HTTP interface accepts no payload above 2 MB.
         gives_once: long(2_000_000),
         reports: true,
         understands_reports: true,
@@ -126,7 +126,7 @@ impl Dtn7Daemon {
         if bundle == NOTHING {
             return Ok(None);
         }
-        // It delivers whole bundles, not payloads.
+        // dtnd delivers whole bundles, not payloads.
         let payload = cbor::payload(&bundle).context("dtnd gives something that is no bundle")?;
         Ok(Some(payload.to_vec()))
     }
@@ -160,7 +160,7 @@ impl Peer for Dtn7Daemon {
         self.daemon = None;
     }
     fn send(&mut self, to: &str, payload: &[u8]) -> Result<()> {
-        // It sends from its own node ID and requests a report of the delivery.
+        // dtnd sends from its own node ID and requests a report of the delivery.
         self.ask("POST", &format!("/send?dst={to}"), payload).map(|_| ())
     }
     fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {
@@ -168,7 +168,7 @@ impl Peer for Dtn7Daemon {
         loop {
             for endpoint in ["ipn:2.42", "ipn:2.0"] {
                 if let Some(payload) = self.popped(endpoint)? {
-                    // Reports arrive at its node ID, and so do answers of an echo service.
+                    // Delivery reports arrive at dtnd's node ID, and so do answers of an echo service.
                     if endpoint.ends_with(".42") || !cbor::reports_delivery(&payload) {
                         return Ok(Some(payload));
                     }
@@ -181,7 +181,8 @@ impl Peer for Dtn7Daemon {
         }
     }
     fn reports(&mut self) -> Result<usize> {
-        // A bundle forgotten after its confirmation is reported as unknown, but the report was understood.
+        // dtnd may have forgotten the bundle of a report, and then logs it as unknown. It has understood the report
+        // nevertheless.
         let log = fs::read(self.log())?;
         let log = String::from_utf8_lossy(&log);
         let read = ["Status Report indicated bundle delivery", "Status Report's bundle is unknown"];
@@ -258,10 +259,10 @@ fn its_tools(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Row>
     })
 }
 
-/// Trial in which both nodes only discover each other.
+/// Trial without configured links: the nodes discover each other.
 fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), size: Size) -> Result<Row> {
     fs::create_dir_all(dir)?;
-    // It listens for announcements at this port only.
+    // dtnd listens for announcements at this port only.
     if UdpSocket::bind(("0.0.0.0", HEARS)).is_err() {
         return Ok(Row::left_out(&name(), layer, format!("{TRIAL}: UDP port {HEARS} is in use")));
     }
@@ -275,7 +276,8 @@ fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), si
     let mut dtnd = Dtn7Daemon { announces: Some(hears), ..Dtn7Daemon::new(dir, tools, cla, here, there)? };
     let (load, web) = (Load::mixed(size.bundles.min(10), TCP_TAKES), dtnd.web);
     let found = Found { name: name(), layer, endpoint: "ipn:2.42" };
-    // Awaited after the bundles, which may precede the next announcement; a session alone shows no announcement.
+    // The check waits until dtnd knows our announcement. Bundles may pass before that, over a session that dtnd's own
+    // announcement caused.
     Ok(found.trial(&mut ours, &mut dtnd, &load, size.patience, || has_heard_us(web)))
 }
 

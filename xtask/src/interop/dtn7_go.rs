@@ -1,5 +1,5 @@
-//! dtn7-go: its daemon over MTCP, controlled with its `dtnclient`. It accepts only neighbours that announce themselves,
-//! so this driver announces our node. It refuses service number 0, so both nodes use `dtn` names.
+//! dtn7-go: its daemon over MTCP, controlled with its `dtnclient`. The daemon accepts only neighbours that announce
+//! themselves, so this driver announces our node. It refuses service number 0, so both nodes use `dtn` names.
 
 use super::found::{Found, TRIAL};
 use super::load::Load;
@@ -61,7 +61,7 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
         gives: 1_000_000,
         takes_once: 50_000_000,
         gives_once: 50_000_000,
-        // It sends no reports, and its clients cannot request any.
+        // dtn7-go sends no status reports, and its clients cannot request any.
         reports: false,
         understands_reports: false,
         datagrams: false,
@@ -75,8 +75,8 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Trial without configured neighbours: our node discovers the peer by its multicast; our announcements come from this
-/// driver.
+/// Trial without configured neighbours: our node discovers the peer by its multicast announcements, and this driver
+/// announces our node.
 fn found(dir: &Path, binary: &Path, programs: &Path, size: Size) -> Result<Row> {
     fs::create_dir_all(dir)?;
     let (group, port) = GROUP;
@@ -122,7 +122,7 @@ impl Dtn7GoDaemon {
     }
     fn client(&self, words: &[&str]) -> Result<()> {
         let mut command = Command::new(self.programs.join("dtnclient"));
-        // Its parser expects the command before all options.
+        // The parser of `dtnclient` expects the command before all options.
         command.args(words).args(["--address", "../dtnd.sock"]).stdin(Stdio::null());
         finish(command.current_dir(self.dir.join("received")), &self.dir.join("dtnclient.log"), CLIENT_MAX)?;
         Ok(())
@@ -205,7 +205,7 @@ impl Announcer {
         let (announcement, stop) = (announcement(port), stopped.clone());
         std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // The daemon may not listen yet.
+                // Sending fails while the daemon does not listen yet.
                 let _ = socket.send_to(&announcement, to);
                 std::thread::sleep(Duration::from_secs(1));
             }

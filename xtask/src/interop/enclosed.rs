@@ -21,7 +21,7 @@ pub struct Enclosed {
     run: usize,
 }
 
-/// Answers go to descriptor 3, output of commands to the log.
+/// Script of the shell: its answers go to descriptor 3, the output of commands to the log.
 const SHELL: &str = "exec 3>&1 >>\"$0\" 2>&1; mount -t tmpfs none /dev/shm; exec sh -s";
 
 impl Enclosed {
@@ -76,7 +76,7 @@ impl Enclosed {
                     Some((of, status)) if of == number.to_string() => {
                         bail!("`{command}` failed ({status}):\n{}", last_lines(&self.log))
                     }
-                    // The late answer of a command that was given up.
+                    // A late answer to an earlier command, for which the wait has ended.
                     _ => {}
                 },
                 Err(RecvTimeoutError::Timeout) => bail!("`{command}` still ran after {patience:?}"),

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Side that opens the session.
+/// Side that opens the session, and whether TLS secures it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HardySession {
     WeConnect,
@@ -53,14 +53,14 @@ fn pair<'a>(
     size: Size,
 ) -> Result<Pair<'a>> {
     let (here, there) = (free_port()?, free_port()?);
-    // Its own node ID and listening address come first.
+    // Hardy's node ID and listening address come first.
     let mut command = vec!["ipn:20.0".to_string(), format!("127.0.0.1:{there}")];
     let (mut tls, mut address) = (String::new(), format!("address = \"127.0.0.1:{there}\"\n"));
     match session {
         HardySession::WeConnect => {}
         HardySession::ItConnects => {
             address.clear();
-            // With `--connect` it opens the session, so our link has no address.
+            // With `--connect` Hardy opens the session, so our link has no address.
             command.extend(["--connect".into(), format!("127.0.0.1:{here}")]);
         }
         HardySession::Tls => {
@@ -97,7 +97,7 @@ fn pair<'a>(
         understands_reports: true,
         datagrams: false,
         repeats: true,
-        // It does not reconnect by itself.
+        // Hardy does not reconnect by itself.
         restarts: session != HardySession::ItConnects,
     };
     let peer = Box::new(Driven::new(started, dir.join("hardy.log")));

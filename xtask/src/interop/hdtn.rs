@@ -29,7 +29,7 @@ const APPLICATION: &str = "ipn:2.42";
 const UDP_TAKES: usize = 60_000;
 /// Longest startup of each of HDTN's programs.
 const START_MAX: Duration = Duration::from_secs(30);
-/// Longest wait for room for a packet.
+/// Longest wait until `bpsendpacket` has room for a packet.
 const SEND_MAX: Duration = Duration::from_secs(30);
 
 /// Trials over every shared layer, with bundles of both versions.
@@ -73,11 +73,11 @@ fn pair<'a>(
         gives: most(1_000_000),
         takes_once: once,
         gives_once: once,
-        // It sends no reports, and its applications request none.
+        // HDTN sends no status reports, and its applications request none.
         reports: false,
         understands_reports: false,
         datagrams,
-        // Its streams have no acknowledgments (STCP), or drop unconfirmed bundles at their end.
+        // STCP has no acknowledgments, and HDTN drops unconfirmed bundles at the end of a TCPCL session.
         repeats: duct == Duct::Ltp,
         restarts: true,
     };
@@ -101,7 +101,7 @@ struct Hdtn {
 }
 
 struct HdtnRunning {
-    /// Streams of packets to the senders, by destination.
+    /// Streams of packets to the programs `bpsendpacket`, by destination.
     senders: Vec<(&'static str, TcpStream)>,
     payloads: Receiver<Vec<u8>>,
     _programs: Vec<Process>,
@@ -134,7 +134,7 @@ impl Hdtn {
         if self.version == 7 {
             options.push("--use-bp-version-7".into());
         }
-        // It prints every payload.
+        // `bpsendpacket` prints every payload, so its output is discarded.
         let log = Path::new("/dev/null");
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let mut sender = self.program("bpsendpacket", &options, log)?;
@@ -161,7 +161,7 @@ impl Peer for Hdtn {
         let options = [name.as_str(), files[0], files[1], most.as_str()];
         let log = self.dir.join("bpreceivepacket.log");
         let mut receiver = self.program("bpreceivepacket", &options, &log)?;
-        // It connects to this driver for the payloads, and serves a port for the bundles.
+        // `bpreceivepacket` connects to this driver for the payloads, and serves a port for the bundles.
         let mut packets = accepted(&listener, &mut receiver, &log)?;
         receiver.wait_serving(streams.1, &log, START_MAX)?;
         let log = self.dir.join("hdtn.log");
@@ -173,7 +173,7 @@ impl Peer for Hdtn {
         let (payload, payloads) = channel();
         std::thread::spawn(move || {
             while let Ok(came) = packet(&mut packets) {
-                // The trial has ended.
+                // Nobody receives the payloads any more: the trial has ended.
                 if payload.send(came).is_err() {
                     break;
                 }

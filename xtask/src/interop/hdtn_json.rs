@@ -1,4 +1,5 @@
-//! JSON configuration of HDTN's programs for each layer, as the how-to guide shows it. They refuse unknown keys.
+//! JSON configuration of HDTN's programs for each layer, as the how-to guide shows it. The programs refuse unknown
+//! keys.
 
 use serde_json::{Value, json};
 
@@ -51,7 +52,7 @@ impl Duct {
             Duct::Udp => "UDPCL",
         }
     }
-    /// Whether HDTN connects, and one session serves both directions.
+    /// Whether HDTN opens the session, which then serves both directions.
     fn it_connects(self) -> bool {
         matches!(self, Duct::Tcpclv4 | Duct::Tcpclv3)
     }

@@ -20,7 +20,7 @@ pub fn cache() -> Result<PathBuf> {
 /// Folder with Python, the tools of µD3TN and pyD3TN, in a virtual environment.
 pub fn ud3tn_utils(cache: &Path) -> Result<PathBuf> {
     let environment = cache.join(format!("ud3tn-utils-{UD3TN_UTILS}"));
-    // A mark written last: an interrupted installation is repeated.
+    // The file `complete` is written last, so that an interrupted installation is repeated.
     let (bin, complete) = (environment.join("bin"), environment.join("complete"));
     if complete.exists() {
         return Ok(bin);
@@ -53,13 +53,13 @@ pub fn dtn7(cache: &Path) -> Result<PathBuf> {
 
 fn dtn7_install(place: &Path) -> Command {
     let mut cargo = tools::cargo();
-    // With its own lock file: newer dependencies do not compile.
+    // With dtn7's own lock file, since newer dependencies do not compile.
     cargo.args(["install", "--quiet", "--locked", "dtn7", "--version", DTN7, "--root"]).arg(place);
     cargo.env("CARGO_TARGET_DIR", place.join("build"));
     cargo
 }
 
-/// Folder of an earlier installation.
+/// Folder with the programs of dtn7-rs; `None` if they were not installed before.
 pub fn dtn7_there(cache: &Path) -> Option<PathBuf> {
     let bin = cache.join(format!("dtn7-{DTN7}/bin"));
     ["dtnd", "dtnsend", "dtnrecv"].iter().all(|tool| bin.join(tool).exists()).then_some(bin)
@@ -81,7 +81,7 @@ pub fn hardy(cache: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Program of an earlier build.
+/// Path of Hardy's program; `None` if it was not built before.
 pub fn hardy_there(cache: &Path) -> Option<PathBuf> {
     Some(hardy_program(cache)).filter(|program| program.exists())
 }

@@ -165,7 +165,7 @@ fn pair<'a>(
         reports: true,
         understands_reports: true,
         datagrams,
-        // Its streams have no acknowledgments (STCP), or count a bundle as sent when it is written (TCPCLv3).
+        // STCP has no acknowledgments, and over TCPCLv3 ION counts a bundle as sent when it is written.
         repeats: duct == Duct::Ltp,
         restarts: service.is_none(),
     };
@@ -242,13 +242,13 @@ impl Ion {
     fn received(&self) -> PathBuf {
         self.dir.join(format!("received-{}", self.started))
     }
-    /// Receives the answer of our echo service at endpoint 43, which has no permanent receiver.
+    /// Receives the answer of our echo service at ION's endpoint 43, which has no permanent receiver.
     fn answer(&mut self) -> Result<()> {
         let folder = self.dir.join(format!("answer-{}", self.sent));
         fs::create_dir_all(&folder)?;
         self.tool(&format!("cd {} && timeout 30 bprecvfile ipn:2.43 1", folder.display()))?;
         self.look()?;
-        // `look` took the log entry for a file of the permanent receiver, whose files have the same names.
+        // `look` has noted the file in the folder of the permanent receiver, whose files have the same names.
         self.came.pop_back();
         self.came.push_front(folder.join("testfile1"));
         Ok(())

@@ -24,7 +24,7 @@ const CUSTODY: &str = "1.1";
 /// Further configuration for aggregate signals to us, sent a second after their first bundle.
 const MANY: &str = "1 1\na ipn:1.0 500 1\n";
 
-/// Trials in both directions over STCP, whose neighbours are known by their addresses.
+/// Trials in both directions over STCP, where each node knows the other by its configured address.
 pub fn trials(dir: &Path, binary: &Path, programs: &Path, name: &str, size: Size) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for many in [false, true] {
@@ -74,7 +74,7 @@ fn both(mut ours: Ours, mut ion: Ion, name: &str, layer: &str, patience: Duratio
     rows
 }
 
-/// ION takes custody of all bundles and signals it.
+/// Sends bundles to ION, which must take custody of all and signal it.
 fn ours_to_it(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Result<String> {
     let mut sender = attach(&ours.socket(), SENDS, 0)?;
     let mut ledger = Ledger::of(load);
@@ -99,7 +99,7 @@ fn ours_to_it(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Re
     }
 }
 
-/// Our node takes custody of all bundles, and ION keeps none.
+/// Sends bundles from ION; our node must take custody of all, so that ION keeps none.
 fn it_to_ours(ours: &Ours, ion: &mut Ion, load: &Load, patience: Duration) -> Result<String> {
     let mut receiver = ours.receiver(RECEIVES, patience)?;
     let mut ledger = Ledger::of(load);

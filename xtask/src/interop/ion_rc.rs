@@ -57,7 +57,7 @@ impl Duct {
             Duct::Ltp => ("2".into(), "1".to_string()),
             _ => (there.to_string(), here.to_string()),
         };
-        // Sessions of its `tcpcli` serve both directions.
+        // Sessions of ION's `tcpcli` serve both directions, so its outduct starts no program.
         let sends = match self {
             Duct::Tcp => "''".into(),
             // A build of version 6 expects a round-trip time here; version 7 ignores it.

@@ -26,7 +26,7 @@ impl Service {
             Service::Confidentiality => "BCB-AES-GCM",
         }
     }
-    /// Rules of our node: bundles to ION are secured, bundles from ION must be.
+    /// Rules of our node: bundles to ION are secured, and bundles from ION are accepted only if secured.
     pub fn ours(self) -> String {
         let (service, of) = match self {
             Service::Integrity => ("integrity", "hash = \"256\"\n"),
@@ -48,7 +48,7 @@ impl Service {
             Service::Confidentiality => ("bcb-confidentiality", 2, ""),
         };
         let mut text = String::from("a {\"event_set\" : {\"name\" : \"all\", \"desc\" : \"nothing besides\"}}\n");
-        // Rule 1 makes it a source for its own bundles, rule 2 an acceptor of ours.
+        // Rule 1 makes ION a security source for its own bundles, rule 2 an acceptor of ours.
         for (number, role, from) in [(1, "s", "ipn:2.*"), (2, "a", "ipn:1.*")] {
             let _ = writeln!(
                 text,

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-/// Payloads whose sizes are spread evenly over the orders of magnitude up to the largest, shuffled.
+/// Payloads of a trial, by their sizes; the bytes follow from a payload's number and size.
 pub struct Load {
     sizes: Vec<usize>,
 }
 
 impl Load {
-    /// Creates `bundles` payloads of 1 to `largest` bytes.
+    /// Creates `bundles` payloads of 1 to `largest` bytes, with sizes spread evenly over the orders of magnitude and
+    /// shuffled.
     pub fn mixed(bundles: usize, largest: usize) -> Load {
         let largest = largest.max(1);
         let spread = |at: usize| {

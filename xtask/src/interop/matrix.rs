@@ -77,7 +77,7 @@ pub fn table(rows: &[Row]) -> String {
 
 /// Table of the page: rows of peers and layers tried now replace those in `before`.
 fn merged(before: &str, rows: &[Row], date: &str) -> String {
-    // The version may change; a row belongs to the peer of that name.
+    // Rows are matched by the peer's name without its version, which may have changed.
     let name = |cell: &str| cell.split(' ').next().unwrap_or_default().to_string();
     let tried: Vec<(String, &str)> = rows.iter().map(|row| (name(&row.peer), row.layer.as_str())).collect();
     let mut lines: Vec<String> = Vec::new();
@@ -89,7 +89,7 @@ fn merged(before: &str, rows: &[Row], date: &str) -> String {
         }
     }
     lines.extend(
-        // A bar would begin another cell.
+        // A `|` in a cell would begin another cell.
         rows.iter().map(|row| format!("| {} | {date} |", row.cells().map(|cell| cell.replace('|', "/")).join(" | "))),
     );
     lines.sort_by_key(|line| name(line.trim_start_matches("| ")));

@@ -160,7 +160,7 @@ fn find(peer: &str, cache: &Path, smoke: bool) -> Result<PathBuf> {
         // An earlier build is brought up to date, in seconds.
         "hardy" if smoke => there(install::hardy_there(cache)).and_then(|_| install::hardy(cache)),
         "hardy" => install::hardy(cache),
-        // Peers installed by hand are searched for by their own files.
+        // The other peers are installed by hand; their trials search for the programs.
         _ => Ok(PathBuf::new()),
     }
 }

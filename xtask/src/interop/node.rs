@@ -6,7 +6,7 @@ use farlink_trials::harness::client::{Client, attach};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Applications of our node: a sender, a receiver, and one for delivery reports.
+/// Endpoints of our node's applications: a sender, a receiver, and one for delivery reports.
 pub const SENDS: &str = "ipn:1.65";
 pub const RECEIVES: &str = "ipn:1.64";
 pub const HEARS: &str = "ipn:1.99";
@@ -26,7 +26,7 @@ impl Ours {
     /// Configures the node with several node IDs, one of them `ipn:1.0`, and this route.
     pub fn named(dir: &Path, binary: &Path, names: &str, layer: &str, route: &str, version: u8) -> Result<Ours> {
         let dir = dir.join("ours");
-        // Every delivery is reported in the trials, far above the default limit.
+        // The trials have every delivery reported, far more reports than the default limit allows.
         let keys = format!(
             "node_ids = [{names}]\nstatus_reports = true\nbundle_version = {version}\n\n\
              [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"2 GB\"\n\n{layer}\n\
@@ -62,7 +62,7 @@ impl Ours {
         client.set_read_timeout(Some(patience))?;
         Ok(client)
     }
-    /// Number of these events so far, from the node's event file.
+    /// Number of events of this kind so far, from the node's event file.
     pub fn happened(&self, event: &str) -> usize {
         let told = std::fs::read_to_string(&self.events).unwrap_or_default();
         told.matches(&format!("\"event\":\"{event}\"")).count()

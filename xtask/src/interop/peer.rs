@@ -115,7 +115,7 @@ impl Peer for Driven {
                     b'E' => answer.send(Err(String::from_utf8_lossy(&body).into_owned())).is_ok(),
                     b'D' => payload.send(body).is_ok(),
                     b'R' => counted.fetch_add(1, Ordering::Relaxed) < usize::MAX,
-                    // An unknown letter ends the reader: the streams are out of step.
+                    // An unknown letter ends the reader: later bytes cannot be divided into frames.
                     _ => false,
                 };
                 if !heard {
@@ -124,7 +124,7 @@ impl Peer for Driven {
             }
         });
         self.running = Some(PeerRunning { child, input, answers, payloads, reports });
-        // The first frame is `K`.
+        // Waits for the first frame, which is `K`.
         self.answer()
     }
     fn kill(&mut self) {

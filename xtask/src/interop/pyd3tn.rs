@@ -48,10 +48,10 @@ fn pair<'a>(
     size: Size,
 ) -> Result<Pair<'a>> {
     let (here, there) = (free_port()?, free_port()?);
-    // Over TCPCLv3 it connects, and one session serves both directions.
+    // Over TCPCLv3 pyD3TN connects, and one session serves both directions.
     let address = format!("address = \"127.0.0.1:{there}\"\nreconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n");
     let address = if kind == "mtcp" { address } else { String::new() };
-    // Without keepalives: its reader treats an empty byte string as an error.
+    // Without keepalives, since pyD3TN's reader treats an empty byte string as an error.
     let ours = format!(
         "[layer.streams]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\nkeepalive = \"0 s\"\n\n\
          [link.python]\nlayer = \"streams\"\npeer = \"ipn:30.0\"\n{address}"
@@ -70,7 +70,7 @@ fn pair<'a>(
         gives: LARGEST,
         takes_once: 0,
         gives_once: 0,
-        // Only version 7 has a decoder to read bundles with.
+        // pyD3TN has a decoder for bundles of version 7 only.
         reports: version == 7,
         understands_reports: version == 7,
         datagrams: false,

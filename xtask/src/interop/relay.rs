@@ -18,11 +18,11 @@ pub struct Relay {
     pub second: u16,
 }
 
-/// Bytes read at once at most.
+/// Most bytes read at once.
 const ONCE: usize = 65_536;
 /// Silence after which the traffic is complete.
 const QUIET: Duration = Duration::from_millis(500);
-/// Connection attempts until the called node must listen.
+/// Most attempts to connect to the called node, which may not listen yet.
 const TRIES: u32 = 100;
 
 impl Relay {
@@ -30,7 +30,7 @@ impl Relay {
     pub fn passed(&self) -> Passed {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// Traffic up to a period of silence: the last acknowledgment follows the last delivery.
+    /// Traffic up to a silence of [`QUIET`], so that acknowledgments of the last delivery are included.
     pub fn passed_at_last(&self) -> Passed {
         let mut passed = self.passed();
         loop {
@@ -72,7 +72,7 @@ impl Relay {
             let passed = relay.passed.clone();
             std::thread::spawn(move || {
                 let mut buffer = vec![0; ONCE];
-                // A node that is not there yet must not end the relay.
+                // Errors are ignored: a node that does not listen yet must not end the relay.
                 loop {
                     let Ok(length) = from.recv(&mut buffer) else { continue };
                     note(&passed, forth, &buffer[..length]);
@@ -89,7 +89,7 @@ fn note(passed: &Mutex<Passed>, forth: bool, bytes: &[u8]) {
 }
 
 fn copy(mut from: TcpStream, mut to: TcpStream, forth: bool, passed: &Mutex<Passed>) {
-    // A piece must fit into one packet with its headers.
+    // A piece becomes one packet of the capture file, so it must leave room for headers.
     let mut buffer = vec![0; ONCE - 1_000];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         note(passed, forth, &buffer[..length]);

@@ -244,7 +244,7 @@ impl Pair<'_> {
                     receiver = ours.receiver(RECEIVES, patience)?;
                     open = Killed::Nobody;
                 }
-                // The read timeout is the limit of the wait.
+                // The receiver's read timeout ends the wait.
                 let Ok(delivered) = receiver.delivery() else { break };
                 ledger.came(&delivered.payload)?;
                 receiver.taken(true)?;
@@ -256,7 +256,8 @@ impl Pair<'_> {
             notes.push(format!("{} came twice", ledger.again));
         }
         let lost = ledger.missing();
-        // Unconfirmed bundles are the peer's to retransmit.
+        // The peer should retransmit bundles that our node had not confirmed when it was killed. From a peer that never
+        // does, none are expected.
         let own = if killed == Killed::Ours && !self.can.repeats { lost } else { 0 };
         notes.extend(forgiven(lost, load.len(), killed, own, self.can.datagrams)?.map(String::from));
         if self.can.understands_reports && killed == Killed::Nobody {
@@ -313,7 +314,8 @@ fn send_all(socket: &Path, destination: &str, load: &Load, reports: bool, patien
             };
             match sent {
                 Ok(true) => break,
-                // Attached just now, or refused for lack of room.
+                // Nothing was sent yet, as the sender attached just now, or the node refused the bundle for lack of
+                // room.
                 Ok(false) => {}
                 Err(_) => attached = None,
             }

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant, SystemTime};
 pub const PROGRAMS: [&str; 1] = ["ud3tn"];
 /// Endpoint of µD3TN's application, which sends and receives there, so that answers of echo services reach it.
 const APPLICATION: &str = "ipn:2.42";
-/// Endpoint that accepts contacts.
+/// Endpoint of µD3TN that accepts contacts.
 const CONTACTS: &str = "ipn:2.9000";
-/// Endpoint that answers pings.
+/// Endpoint of µD3TN that answers pings.
 const ITS_ECHO: &str = "ipn:2.9002";
 /// Reason why bundles of version 6 from µD3TN are unreadable.
 const BLOCK_LENGTH: &str = "it says that primary blocks are 3 bytes longer than they are (RFC 5050 4.5.1)";
@@ -66,13 +66,13 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
             gives: if version == 7 { 1_000_000 } else { 0 },
             takes_once: if cla == "mtcp" { 50_000_000 } else { 0 },
             gives_once: if version == 7 { 50_000_000 } else { 0 },
-            // Two reports that it creates in the same millisecond have the same identity.
+            // Two reports that µD3TN creates in the same millisecond have the same identity.
             reports: false,
-            // Its interface cannot request reports.
+            // µD3TN's application interface cannot request reports.
             understands_reports: false,
             datagrams: false,
             repeats: false,
-            // Over TCPCLv3 it connects, and takes long to reconnect.
+            // Over TCPCLv3 µD3TN connects, and takes long to reconnect.
             restarts: cla == "mtcp",
         };
         let peer = Ud3tn {
@@ -159,7 +159,7 @@ impl Peer for Ud3tn {
         command.args(["--cla", &format!("{}:127.0.0.1,{}", self.cla, self.ports.1), "--status-reports"]);
         command.args(["--aap-socket", "aap.sock", "--aap2-socket", "aap2.sock", "--log-level", "2"]);
         if self.archipel {
-            // A new store for each start: an old one would deliver again.
+            // Each start gets a new store: from an old one, bundles would be delivered again.
             self.started += 1;
             let store = format!("store-{}", self.started);
             fs::create_dir_all(self.dir.join(&store))?;
@@ -193,7 +193,7 @@ impl Peer for Ud3tn {
     }
     fn kill(&mut self) {
         if let Some(running) = self.running.take() {
-            // Ends the reading thread, which holds the other half.
+            // Ends the reading thread, which holds the other half of the connection.
             running.receiver.shutdown();
         }
     }

@@ -1,6 +1,6 @@
-//! `cargo xtask relation`: runs histories of honest nodes, a relay, and a stranger who uses their bundles' identities;
-//! random histories, or all of a small world. The trial is in `core/stack/tests/relation`; the tests run a few
-//! histories.
+//! `cargo xtask relation`: runs histories of honest nodes, a relay, and an attacker who sends other bundles under their
+//! bundles' identities; random histories, or all of a small world. The trial is in `core/stack/tests/relation`; the
+//! tests run a few histories.
 
 mod planted;
 
@@ -54,9 +54,9 @@ fn nothing_else(rest: &[&str]) -> Result<()> {
     }
 }
 
-/// Takes the arguments of the program.
+/// Takes the words that are arguments of the program `relation`.
 fn of_program(words: &mut tools::Arguments<'_>) -> Result<Vec<String>> {
-    // A replayed history determines everything.
+    // A replayed history determines all settings, so no other argument is passed on.
     if let Some(history) = words.word("--replay")? {
         return Ok(vec!["--replay".to_string(), history.to_string()]);
     }

@@ -14,7 +14,7 @@ const DURABLE: &str = "nodes=2 durable=1 version=7 narrow=0 power=0";
 const POWER: &str = "nodes=2 durable=1 version=7 narrow=0 power=1";
 // A link that cuts bundles into fragments.
 const NARROW: &str = "nodes=2 durable=0 version=7 narrow=1 power=0";
-/// Events of a history at most.
+/// Most events of a history.
 const EVENTS: &str = "5";
 
 /// Mutations, each with a world in which it shows.
@@ -56,7 +56,7 @@ pub fn run(only: &str) -> Result<()> {
 
 /// Builds the mutated copy; returns the violation and the history that causes it.
 fn find(tree: &Tree, name: &str, world: &str) -> Result<Option<(String, String)>> {
-    // Exhaustive runs outweigh the longer build.
+    // The exhaustive run takes longer than the build, so optimizing pays.
     let quicker = ["--config", "profile.dev.opt-level=1", "--config", "profile.dev.debug=0"];
     let build = [&["build", "-p", "farlink-stack", "--example", "relation"][..], &quicker].concat();
     if !tree.cargo(&build, true)? {

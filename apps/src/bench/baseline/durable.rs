@@ -13,9 +13,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Size in bytes of the file that is overwritten in a loop; its blocks are allocated beforehand, as those of a store.
+/// Size in bytes of the file that is overwritten in a loop. Its blocks are allocated before the measurement, as a node
+/// allocates those of its store.
 const FILE: usize = 64 << 20;
-/// Number of buffers between socket and disk.
+/// Number of buffers that pass between the socket's thread and the disk thread, so that both can work at once.
 const UNDER_WAY: usize = 4;
 
 /// Thread that writes buffers to a file and syncs after each.

@@ -47,7 +47,8 @@ impl Copied {
     }
 }
 
-/// Measures the fastest copy from one thread to another with the same store and security as the nodes.
+/// Measures the fastest copy from one thread to another. Streams are synced to disk if the nodes are durable, or else
+/// use TLS if the nodes do; datagrams do neither.
 ///
 /// # Errors
 /// If sockets or files cannot be opened.
@@ -95,7 +96,8 @@ pub(super) fn to_an_application() -> anyhow::Result<Copied> {
     fastest(BUFFERS, |buffer| unix(buffer, Duration::from_millis(500)))
 }
 
-/// Duration of each of three copies for a benchmark of this length.
+/// Duration of one of the three copies of a stream that [`fastest`] compares: a third of the benchmark's, but 0.1 to 1
+/// s.
 fn share(seconds: f64) -> Duration {
     Duration::from_secs_f64((seconds / 3.0).clamp(0.1, 1.0))
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Measures round trips of `count` messages of `size` bytes over two connections in series. Returns the times in ns,
-/// and the processor time of the two threads that stand for nodes. Four wake-ups per message are the fewest that an
-/// application, two nodes and an echo service need. `pause` separates the messages. With a folder, both threads write
+/// and the processor time of the two threads, each of which takes the place of a node. A message wakes a thread four
+/// times, as often as a ping through two nodes must. `pause` separates the messages. With a folder, both threads write
 /// and sync each message before its delivery, as durable nodes do.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Programs of an implementation itself as its application interface: for implementations without a socket, such as
-//! ION.
+//! Application interface through an implementation's own command-line programs, for implementations without a socket,
+//! such as ION.
 //!
 //! A JSON file lists the programs as words, whose placeholders, such as `{file}`, are replaced when a program is
 //! started. [`Programs`] is that file.
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Programs and how to read them.
+/// Contents of the file: the programs of one implementation, each with its command and the meaning of its output.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
@@ -41,7 +41,7 @@ pub struct Programs {
     ping: Option<OwnProgram>,
 }
 
-/// A program of the implementation, and what its output means.
+/// Program of the implementation, and the meaning of its output.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OwnProgram {
@@ -85,7 +85,7 @@ struct RttLine {
 type Values<'a> = [(&'a str, String)];
 
 impl Programs {
-    /// Reads the file of a driver.
+    /// Reads the file that an implementation's driver has written.
     ///
     /// # Errors
     /// If it cannot be read, or has unknown keys, placeholders, or wrong expressions.
@@ -140,7 +140,7 @@ impl Programs {
 impl OwnProgram {
     fn check(&self) -> Result<()> {
         self.run.first().context("`run` names no program")?;
-        // All that can be replaced, so that a misspelt name is found before a program is started.
+        // Fills in every known placeholder, so that a misspelt one is found before a program is started.
         let known = PLACEHOLDERS.map(|name| (name, String::new()));
         self.run.iter().try_for_each(|word| fill(word, &known).map(drop))?;
         if let Some(each) = &self.each {
@@ -165,7 +165,7 @@ impl OwnProgram {
 }
 
 impl RttLine {
-    /// Expressions, and the seconds of a unit.
+    /// Compiled expressions for the time and the number, and the length of the unit in seconds.
     fn read(&self) -> Result<(Regex, Option<Regex>, f64)> {
         let seconds = match self.unit.as_str() {
             "s" => 1.0,
@@ -192,7 +192,7 @@ impl OwnCommand {
     }
 }
 
-/// Regular expression of a file.
+/// Parses a regular expression of the file.
 fn expression(pattern: &str) -> Result<Regex> {
     Regex::new(pattern).map_err(|why| anyhow!("`{pattern}` is not a regular expression: {why}"))
 }
@@ -244,7 +244,7 @@ mod tests {
         let values = [("file", "/tmp/x".to_string()), ("to", "{file}".to_string())];
         let filled = |word: &str| fill(word, &values).map_err(|why| why.to_string());
         assert_eq!(filled("@{file}").unwrap(), "@/tmp/x");
-        // Values are not looked through again, and other braces stay.
+        // Placeholders within a value are not replaced, and other braces stay.
         assert_eq!(filled("{to}-{file}{}{ file}{1}{").unwrap(), "{file}-/tmp/x{}{ file}{1}{");
         assert_eq!(filled("{fil}").unwrap_err(), "`{fil}` in `{fil}` is none of {file}, {to}");
     }

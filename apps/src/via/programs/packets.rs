@@ -29,7 +29,7 @@ pub fn sender(command: OwnCommand, place: String, terms: &SenderTerms) -> Packet
 
 impl PacketSender {
     fn open(&mut self, to: &str, size: usize) -> Result<()> {
-        // One program takes packets at the place: an earlier one must end first.
+        // All programs would listen at the same address, so the earlier one must end first.
         self.open = None;
         let values = [
             ("to", to.to_string()),
@@ -78,7 +78,8 @@ impl BundleSender for PacketSender {
     fn finish(&mut self) -> Result<()> {
         let Some((_, stream, mut program)) = self.open.take() else { return Ok(()) };
         stream.shutdown(std::net::Shutdown::Write)?;
-        // Programs that end with their stream have sent everything then; others are given a moment for the rest.
+        // A program that ends with its stream has sent everything by then; any other gets a second for the remaining
+        // bundles.
         program.wait_until(Instant::now() + 20 * ATTENTION)?;
         Ok(())
     }
@@ -90,7 +91,7 @@ pub struct PacketReceiver {
     _program: StartedProgram,
 }
 
-/// Listens at the place, starts the program, and accepts its stream.
+/// Listens at the address, starts the program, and accepts its stream.
 pub fn receiver(command: &OwnCommand, program: &OwnProgram, place: &str, endpoint: &str) -> Result<PacketReceiver> {
     let listener = TcpListener::bind(place).with_context(|| format!("cannot listen at {place} for packets"))?;
     listener.set_nonblocking(true)?;

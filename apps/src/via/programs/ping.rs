@@ -41,7 +41,7 @@ pub fn ping(
     let all = plan.interval.saturating_mul(u32::try_from(plan.count).unwrap_or(u32::MAX));
     let silence = Instant::now() + all.saturating_add(plan.timeout).min(Duration::from_secs(1 << 32));
     while !stop.load(Ordering::Relaxed) && (answered.len() as u64) < plan.count && Instant::now() < silence {
-        // The end of its output is an error here.
+        // `pop` fails once the program has closed its output.
         let Ok(line) = lines.pop(ATTENTION) else { break };
         let Some((at_ns, line)) = line else { continue };
         let group = |regex: &regex_lite::Regex| Some(regex.captures(&line)?.get(1)?.as_str().to_string());

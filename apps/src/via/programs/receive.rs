@@ -14,12 +14,12 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at a log, and so the longest delay of a delivery.
+/// Pause between two reads of a log, and so the longest delay of a delivery.
 const LOOK: Duration = Duration::from_millis(2);
 /// Longest run of a program that is run again and again.
 const RUN_MAX: Duration = Duration::from_secs(60);
 
-/// Receiver by this program.
+/// Receiver that starts this program and reads its deliveries.
 pub fn receiver(command: &OwnCommand, program: &OwnProgram, endpoint: &str) -> Result<Box<dyn BundleReceiver>> {
     let values = [("endpoint", endpoint.to_string()), ("source", endpoint.to_string()), ("count", "0".into())];
     let folder = PathBuf::from(program.folder.as_deref().unwrap_or("."));

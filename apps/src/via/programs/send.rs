@@ -23,7 +23,7 @@ pub struct FileSender {
 
 /// Sender whose payloads lie in a new folder beside the node's files.
 pub fn sender(command: OwnCommand, remove: bool, terms: &SenderTerms) -> Result<FileSender> {
-    // In the working directory, which the programs of the implementation see in any case.
+    // The folder is in the working directory, which is visible to every program of the implementation.
     let folder = std::env::current_dir()?.join(format!("sent-{:08x}", crate::random() as u32));
     let source = terms.source.clone().unwrap_or_default();
     // At least one second: implementations count whole ones.
@@ -33,7 +33,7 @@ pub fn sender(command: OwnCommand, remove: bool, terms: &SenderTerms) -> Result<
 
 impl FileSender {
     fn run(&self, values: &Values<'_>) -> Result<()> {
-        // Its output would be mixed with ours.
+        // The program's output is discarded, as it would be mixed with the events of this one.
         let mut program = self.command.start(values, Path::new("."), Stdio::null())?;
         let status = program.wait_until(Instant::now() + RUN_MAX)?;
         let status =
@@ -73,7 +73,7 @@ impl BundleSender for FileSender {
 }
 impl Drop for FileSender {
     fn drop(&mut self) {
-        // Fails if files are left in the folder: these must stay.
+        // Fails if the folder still has files, which the implementation may yet have to read.
         let _ = std::fs::remove_dir(&self.folder);
     }
 }

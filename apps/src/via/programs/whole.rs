@@ -1,4 +1,5 @@
-//! Load by programs of the implementation, with payloads of their own: counts only.
+//! Sending and receiving by programs of the implementation that choose their own payloads: bundles are counted, not
+//! timed one by one.
 
 use super::super::ATTENTION;
 use super::super::event::AppEvent;
@@ -61,7 +62,7 @@ pub fn unload(
         let late = timeout.is_some_and(|timeout| begun.elapsed() > timeout);
         ensure!(!late, "`{}` has not received everything in time\nhint: use a longer --timeout", program.shown());
         let Ok(line) = lines.pop(ATTENTION) else {
-            // It closed its output, and so ends soon.
+            // The program has closed its output, and so ends soon.
             let status = program.wait_until(Instant::now() + 20 * ATTENTION)?;
             let succeeded = done.is_none() && status.is_some_and(|status| status.success());
             ensure!(succeeded, "`{}` ended before it had received everything", program.shown());

@@ -1,5 +1,5 @@
-//! HDTN: the one-process node, over STCP and TCPCLv4, configured as its own scripts do. It refuses JSON keys that it
-//! does not know.
+//! HDTN: the one-process node, over STCP and TCPCLv4, configured as its own scripts do. HDTN refuses unknown JSON keys,
+//! so each layer gets its own keys only.
 
 use super::only;
 use farlink_apps::bench::{BenchOptions, Middle, Ports};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Longest bundle accepted, bytes.
 const BUNDLE_MAX: u64 = 20_000_000;
-/// Most bytes that wait for the sink; HDTN requires room for two bundles of the longest.
+/// Most bytes that wait for the sink; HDTN requires at least twice [`BUNDLE_MAX`].
 const PIPELINE: u64 = 200_000_000;
 
 /// Path of the program `hdtn-one-process`.

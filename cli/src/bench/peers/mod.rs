@@ -11,7 +11,7 @@ use farlink_apps::bench::{BenchOptions, Middle, Ports};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names of the implementations known; `other` is any program.
+/// Implementations that `farlink bench peer` can start; `other` is any program, started by the command of `--start`.
 pub const NAMES: [&str; 4] = ["dtn7-rs", "hardy", "hdtn", "other"];
 
 /// Creates the implementation of this name.

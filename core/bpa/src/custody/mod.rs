@@ -17,9 +17,10 @@ use core::time::Duration;
 use farlink_base::{BundleId, EndpointId, Instant, NodeId, PeerId, Transfer};
 use farlink_book::{Book, Handle, RetentionConstraint};
 
-/// Neighbours remembered per bundle as its latest receivers.
+/// Most neighbours remembered for one bundle: the latest ones to which it was sent.
 const TO_MAX: usize = 4;
-/// Most signals about fragments that count for one bundle; further ones have no effect.
+/// Most signals about fragments that are applied to one bundle, which bounds its `taken` ranges; further ones have no
+/// effect.
 const PIECES_MAX: u16 = 4096;
 /// Most groups of gathered answers; beyond that the one that has waited longest is sent at once.
 const TOLD_MAX: usize = 1024;
@@ -77,7 +78,7 @@ pub(crate) struct CustodySignalGroup {
     pub version: u8,
     pub answer: Answer,
     pub sequence: u64,
-    /// Destination whose bundles the counter counts; null if it counts all bundles.
+    /// Destination whose bundles the counter `sequence` numbers; null if it numbers all bundles.
     pub destination: EndpointId,
 }
 
@@ -114,7 +115,7 @@ pub(crate) struct ReceivedCustodySignal {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Subject {
     One(BundleId),
-    /// Pairs of first and last number; the last pair is applied next.
+    /// Ranges of bundle numbers, each with its first and last number; applied from the end of the list.
     Runs(Vec<(u64, u64)>),
 }
 
@@ -162,7 +163,7 @@ impl Custody {
             bundle,
             stage,
             before,
-            // After a restart it is unknown whether a neighbour was given the bundle before.
+            // Only a recovered bundle enters as `Ours`: a neighbour may have received it before the restart.
             handed: stage == Stage::Ours,
             to: Vec::new(),
             due: None,
@@ -219,7 +220,7 @@ impl Custody {
     fn pieces_of(&self, original: u128) -> impl Iterator<Item = u64> + '_ {
         self.pieces.range((original, 0)..=(original, u64::MAX)).map(|(_, number)| *number).take(64)
     }
-    /// Notes that a neighbour was given a bundle in custody; a scheduled retransmission is cancelled.
+    /// Notes that a bundle in custody was sent to a neighbour; a scheduled retransmission is cancelled.
     fn handed(&mut self, number: u64, to: PeerId) {
         let Some(entry) = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Ours) else { return };
         if let Some(due) = entry.due.take() {

@@ -1,8 +1,9 @@
 //! Custody signals from other nodes, and retransmission if none comes (RFC 5050 5.11, 5.12, 6.3).
 //!
 //! Signals are not signed, and a signal that is believed makes this node delete a bundle that may be the last copy. A
-//! signal counts only if a link vouches for the name of the neighbour that brought it, and if that neighbour was given
-//! the bundle or is the signal's source. It affects only bundles in custody here, however many numbers it names.
+//! signal counts only if a link vouches for the name of the neighbour that brought it, and if that neighbour received
+//! the bundle from this node or is the signal's source. It affects only bundles in custody here, however many numbers
+//! it names.
 
 use crate::agent::Agent;
 use crate::context::Context;
@@ -21,12 +22,12 @@ use core::time::Duration;
 use farlink_base::{BundleId, Event, FragmentInfo, Instant, LinkId, PeerId, Refusal, Sink, Transfer, format_duration};
 use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
-/// Most bundles of one signal that one step examines.
+/// Most bundles of one signal that one step examines, so that a long signal does not delay other steps.
 const STEP: usize = 8;
 
 impl Agent {
-    /// Takes a custody signal addressed to this node. Returns true if the signal's bundle is done with, also if the
-    /// signal was ignored.
+    /// Queues the custody signals of a record addressed to this node, to be applied in steps. Returns true if the
+    /// record was consumed, even if its signals were ignored; false if custody is not configured.
     pub(crate) fn on_custody_signal<S: Sink<Output>>(
         &mut self,
         bundle: Handle,
@@ -35,7 +36,8 @@ impl Agent {
     ) -> bool {
         let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
         let (from, source, version) = (held.from, held.bundle.source.node(), held.bundle.version);
-        // The previous node of the signal is unknown if the bundle was recovered after a restart or reassembled.
+        // A recovered or reassembled record no longer shows which neighbour brought it; one that no link vouches for
+        // proves nothing.
         let known = ![Flags::SEEN_BEFORE, Flags::VIRTUAL, Flags::STRANGE].into_iter().any(|flag| held.flags.has(flag));
         let peer = self.neighbours.peers().get(from);
         if !known || peer.is_none_or(|peer| peer.identity() < Identity::Address) {
@@ -46,9 +48,10 @@ impl Agent {
             let about = match about {
                 About::One(id) => Subject::One(id),
                 About::Numbers(numbers) => {
-                    // This node gave no numbers under other counters.
+                    // This node numbers bundles with one counter only, so ranges of other counters name none of its
+                    // bundles.
                     let ours = numbers.iter().filter(|run| run.sequence == Transfer::COUNTER);
-                    // Merged ranges: repeated numbers cost one look only.
+                    // Ranges are merged, so that a number is examined once even if the signal repeats it.
                     let mut named = Ranges::default();
                     ours.for_each(|run| named.insert(run.first..run.last.saturating_add(1)));
                     Subject::Runs(named.all().map(|(first, end)| (first, end - 1)).collect())
@@ -131,7 +134,8 @@ impl Agent {
         let peer = self.neighbours.peers().get(signal.from);
         let itself =
             peer.and_then(|peer| peer.identity_as(signal.source)).is_some_and(|sure| sure >= Identity::Address);
-        // The bundle must have left here, and the neighbour must be the signal's source or have been given it.
+        // The bundle must have left here, and the neighbour must be the signal's source or have received the bundle
+        // from here.
         if !entry.handed || (!itself && !entry.to.contains(&signal.from)) {
             signal.foreign = true;
             return;
@@ -139,7 +143,7 @@ impl Agent {
         let Some(held) = self.book.get(entry.bundle).filter(|held| held.bundle.version == signal.version) else {
             return;
         };
-        // A refusal does not repeat the bundle at once: another neighbour's answer may still be on its way.
+        // After a refusal the bundle is not sent again at once: another neighbour may still accept custody.
         if !signal.answer.releases() {
             let (name, tries) = (signal.from, entry.tries);
             let at = cx.now + custody.patience(tries);

@@ -32,21 +32,21 @@ impl Agent {
     pub(crate) fn deals_in_custody(&self) -> bool {
         self.custody.is_some()
     }
-    /// Notes that a neighbour, or the far end of a tunnel, was given a bundle.
+    /// Notes that a bundle was sent to a neighbour, or into a tunnel.
     pub(crate) fn note_handed(&mut self, number: u64, to: PeerId) {
         if let Some(custody) = &mut self.custody {
             custody.handed(number, to);
         }
     }
-    /// Whether this node can be custodian: its store is durable and its router makes no copies, since each copy would
-    /// have a custodian.
+    /// Whether this node can be custodian: custody is configured, the store is durable, and the policies make no
+    /// copies, since each copy would have a custodian of its own.
     fn may_have_custody(&self) -> bool {
         self.settings.durable && self.custody.is_some() && !self.policies.offers()
     }
 
     /// Node ID under which this node takes custody of a bundle: one of the source's scheme, if there is one. `None` for
-    /// an ipn source if this node has only dtn names, for which a version 6 bundle without dictionary has no place
-    /// (RFC 6260).
+    /// an ipn source if this node has only dtn names, which a version 6 bundle without dictionary cannot hold (RFC
+    /// 6260).
     fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
         let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
         let alike = self.settings.node_ids.iter().find(|id| numbers(id) == numbers(&meta.source));
@@ -69,8 +69,8 @@ impl Agent {
         peer.names.iter().filter(sure).any(|name| matches_any(&custody.settings.from, &name.id))
     }
 
-    /// Whether an application's bundle is to request custody: the application or the settings ask for it, and it is
-    /// possible.
+    /// Whether an application's bundle is to request custody: the application or the settings want it, this node can be
+    /// custodian, and source and destination permit it.
     // 5050-5.2-1
     pub(crate) fn asks_for_custody(&self, source: &EndpointId, wanted: &SendRequest) -> bool {
         let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
@@ -144,7 +144,7 @@ impl Agent {
         held.has(RetentionConstraint::Commit)
             && self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised))
     }
-    /// Custody's part of a bundle's flags in the store.
+    /// Store flag of a bundle whose custody this node accepts with the commit ([`KEPT_CUSTODY`]); 0 for other bundles.
     pub(crate) fn kept_custody(&self, held: &Held) -> u32 {
         let taken = self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised));
         if taken { KEPT_CUSTODY } else { 0 }
@@ -188,7 +188,7 @@ impl Agent {
         let Some(before) = self.custodian_of(hop) else { return };
         let held = self.book.find(meta.id);
         let answer = match held {
-            // Delivered and gone: this is the only answer the custodian can still get.
+            // The bundle was delivered and is no longer held, so no later event would answer the custodian.
             None => Answer::Taken,
             Some(held) if self.is_for_us(meta) && self.is_durable(held) && self.settings.durable => Answer::Taken,
             Some(held) if held.has(RetentionConstraint::Custody) && self.stays_custodian(held.number, &before) => {
@@ -216,10 +216,10 @@ impl Agent {
         }
     }
 
-    /// Whether this node surely stays custodian of a bundle that `other` sends again, so that `other` may release it.
-    /// Once the bundle was handed on, this is sure only if `other` was custodian before this node: another node may
-    /// have got the bundle through this one. Its custody signal, still under way, would end custody here, too, and no
-    /// custodian would be left.
+    /// Whether this node certainly remains custodian of a bundle that `other` sends again, so that `other` may release
+    /// it. Once the bundle was forwarded, this is certain only if `other` was custodian before this node. Any other
+    /// custodian may have got the bundle through this node: its custody signal, still under way, would end custody
+    /// here, and if `other` had released the bundle, no custodian would be left.
     fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
         let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
         entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))

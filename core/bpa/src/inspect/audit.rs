@@ -13,11 +13,11 @@ pub struct Counts {
     pub bundles: usize,
     /// Bundles whose commit is pending.
     pub debts: usize,
-    /// Arrivals with reserved room.
+    /// Arriving bundles with reserved room.
     pub promises: usize,
-    /// Places of bundles in queues.
+    /// Entries of bundles in the queues of links; a bundle may have several.
     pub legs: usize,
-    /// Lists of all queues.
+    /// Lists in the queues of all links: one for each priority and contact.
     pub lists: usize,
     /// Open cursors of the book: of lists for operators, rerouting, memory and offers to neighbours.
     pub cursors: usize,
@@ -29,7 +29,7 @@ pub struct Counts {
     pub waits: usize,
     /// Neighbours with an open offer.
     pub offers: usize,
-    /// Places of bundles in applications' queues, and deliveries without an answer.
+    /// Entries of bundles in applications' queues, and unanswered deliveries of held bundles.
     pub deliveries: usize,
     /// Endpoints with a registration or waiting bundles.
     pub endpoints: usize,
@@ -108,7 +108,7 @@ impl Agent {
         assert!(unmade.0 <= self.book.bytes() && unmade.1 <= self.book.len() as u64, "what takes no room is held");
         let owed = self.book.all().filter(|held| held.has(RetentionConstraint::Commit)).count();
         assert_eq!(owed, self.pending_commits.len(), "debts belong to held bundles");
-        // `Instant::MAX` stands for never and must not be armed.
+        // `Instant::MAX` means never, so no timer may have it as deadline.
         assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");
     }
 

@@ -83,7 +83,7 @@ type CauseKey = (NodeId, For, Option<PeerId>, Option<u64>);
 
 impl Agent {
     /// The `limit` held bundles with the lowest numbers above `after`, with their causes of waiting. Examines all held
-    /// bundles; nodes ask for pages instead.
+    /// bundles; [`Agent::page`] examines a bounded number.
     pub fn bundles(&self, now: Instant, after: farlink_base::BundleHandle, limit: usize) -> Vec<BundleStatus> {
         // After a restart the order of arrival is not the order of numbers.
         // A map keeps the lowest numbers seen so far without sorting all bundles.

@@ -38,7 +38,7 @@ impl Agent {
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.wall_clock.utc_at(now)
     }
-    /// Operating time of all runs of the node so far, as far as known, ms.
+    /// Time for which the node ran in all its runs so far, as far as known, ms.
     pub fn ran_ms(&self, now: Instant) -> u64 {
         self.wall_clock.ran_ms(now)
     }
@@ -134,7 +134,7 @@ impl Agent {
     /// end of a contact.
     pub(crate) fn refresh_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId) {
         let now = cx.now;
-        // Before the store was read every bundle would be refused, so links stay down.
+        // Until the store was read every bundle would be refused, so links stay down.
         if !self.open {
             return;
         }
@@ -177,8 +177,9 @@ impl Agent {
         }
     }
 
-    /// Reroutes the queue of a link that went down, if the neighbour has another link that is up, or the plan may have
-    /// another route; otherwise the bundles wait for the link.
+    /// Reroutes the queue of a link that went down if the neighbour has another link that is up, or if the router uses
+    /// the plan and the link is not in it. Otherwise the bundles stay in the queue until the link comes up or the
+    /// contact that they are booked for is over.
     fn leave_link(&mut self, id: LinkId, peer: farlink_base::PeerId) {
         let siblings = self.neighbours.peers().get(peer).is_some_and(farlink_book::Peer::is_up);
         let planned = self.neighbours.link(id).is_some_and(crate::neighbours::link::Link::is_planned);
@@ -189,7 +190,8 @@ impl Agent {
         }
     }
 
-    /// Notes that a neighbour was met over a link or lost there; a neighbour that came up is greeted.
+    /// Notes that a neighbour became reachable over a link (`met`) or is no longer so; a neighbour that came up gets a
+    /// hello.
     fn meet(&mut self, now: Instant, link: LinkId, met: bool, delay: Duration) {
         let peer = self.neighbours.peer_of(link);
         match self.neighbours.note(link, met, self.plan.placed(), now) {
@@ -216,7 +218,7 @@ impl Agent {
         self.notify_policies(now, &PolicyEvent::Down { peer });
     }
 
-    /// Takes a change of a link's carrier.
+    /// Applies a change of a link's carrier.
     pub(crate) fn on_carrier<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId, up: bool) {
         if let Some(link) = self.neighbours.link_mut(id) {
             link.carrier = up;
@@ -235,8 +237,8 @@ impl Agent {
         }
     }
 
-    /// Adds a link whose neighbour is known from `origin`, and reroutes bundles that may go over it. Returns false if
-    /// the number is in use.
+    /// Adds a link, and reroutes bundles that may go over it; `origin` is the way in which its neighbour became known.
+    /// Returns false if the number is in use.
     pub(crate) fn take_link<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -288,8 +290,8 @@ impl Agent {
         })
     }
 
-    /// Removes a link and routes its queued bundles again. The link's layer still answers for transmissions in
-    /// progress.
+    /// Removes a link and routes its queued bundles again. The link's layer still reports the results of transmissions
+    /// in progress.
     pub(crate) fn drop_link<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, id: LinkId) {
         let Some(link) = self.neighbours.link_mut(id) else { return };
         link.carrier = false;
@@ -301,7 +303,7 @@ impl Agent {
         if let Some(timer) = link.edge_timer {
             self.work.cancel(timer);
         }
-        // From now on its contacts may belong to another link to that neighbour.
+        // The removed link's contacts may now be assigned to another link to that neighbour.
         if link.is_planned() {
             self.bind_plan(cx);
         }

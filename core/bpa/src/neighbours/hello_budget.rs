@@ -18,7 +18,8 @@ pub(super) const HELLO: Duration = Duration::from_millis(125);
 pub(super) const BYTE: Duration = Duration::from_micros(4);
 /// Charge per held bundle that is examined again.
 pub(super) const HELD: Duration = Duration::from_micros(10);
-/// Charge per candidate that the router examines.
+/// Charge per table entry that the router examines for a neighbour's message
+/// ([`Policies::looks`](crate::policies::Policies::looks)).
 pub(super) const LOOK: Duration = Duration::from_micros(2);
 /// Time by which the budget may be overdrawn, because contact may be lost and regained several times in a row.
 pub(super) const AHEAD: Duration = Duration::from_secs(4);
@@ -27,7 +28,7 @@ pub(super) const WAITING_MAX: usize = 4 << 20;
 /// Once this many neighbours have waiting hellos, no further neighbour that only claims a name may have any.
 pub(super) const CLAIMING_MAX: usize = 64;
 
-/// Hellos of one neighbour whose budget was spent, joined.
+/// Hellos of one neighbour that arrived while its budget was spent, joined into one.
 #[derive(Debug, Default)]
 pub(super) struct DeferredHellos {
     /// Deadline of the timer for these hellos; a timer that fires earlier belongs to an earlier encounter.

@@ -1,8 +1,8 @@
 //! Hellos: descriptions of themselves that neighbours exchange when they meet, and later messages of their policies.
 //! All that one call of the agent has for a neighbour leaves in one bundle.
 //!
-//! Content, big-endian: version 1, flags, free bytes, capacity, number of identities and their low halves, length and
-//! bytes of the router's message, bytes of the control's message.
+//! Content, big-endian: version 1, flags, free bytes, capacity, number of identities and the low 64 bits of each,
+//! length and bytes of the router's message, bytes of the control's message.
 
 use crate::neighbours::hello_budget::HelloBudget;
 use alloc::boxed::Box;
@@ -15,7 +15,8 @@ pub(super) const VERSION: u8 = 1;
 /// Flag: the identities list recent deliveries and held bundles, up to [`IDS_MAX`], in place of earlier lists.
 pub(super) const SUMMARY: u8 = 1;
 /// Lifetime of a hello, ms, to which four times the light time of its link is added: the hello may wait for its link's
-/// turn. Also the time after which a neighbour whose sequence numbers began again in a restart is accepted.
+/// turn. Also the time after the last hello from which a lower sequence number is accepted: the neighbour may have
+/// restarted and begun its numbers again.
 pub(super) const LIFETIME_MS: u64 = 60_000;
 /// Most identities in one hello.
 pub(super) const IDS_MAX: usize = 8 << 10;
@@ -41,7 +42,7 @@ pub(crate) struct Hellos {
     pub(super) hello_budget: Option<Box<HelloBudget>>,
 }
 
-// Most nodes have policies without messages.
+// Allocated on first use: the policies of most nodes exchange no messages.
 impl Empty for Hellos {
     type From = ();
     const EMPTY: &'static Self = &Hellos { pending: BTreeMap::new(), under_way: BTreeMap::new(), hello_budget: None };
@@ -78,7 +79,7 @@ impl Hellos {
         }
         all
     }
-    /// Queues a greeting to a neighbour that came up.
+    /// Queues a first hello to a neighbour that came up; `summary`: it lists this node's bundles.
     pub(super) fn greet(&mut self, to: PeerId, summary: bool) {
         self.pending.entry(to).or_default().summary |= summary;
     }

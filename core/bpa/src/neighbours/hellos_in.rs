@@ -11,8 +11,9 @@ use farlink_base::{CreationTimestamp, Instant, PeerId};
 use farlink_book::{PolicyEvent, Side};
 
 impl Agent {
-    /// Whether a hello is newer than all others of this encounter; if so, it is noted as the newest. A neighbour
-    /// without a clock whose sequence numbers began again in a restart is accepted after a hello's lifetime.
+    /// Whether a hello is newer than all others since the neighbour came up; if so, it is noted as the newest. After a
+    /// restart, a neighbour without a clock may begin its sequence numbers again: they are accepted once the newest
+    /// hello is older than a hello's lifetime.
     pub(crate) fn is_news(&mut self, now: Instant, from: PeerId, made: CreationTimestamp) -> bool {
         let Some(peer) = self.neighbours.peer_mut(from) else { return false };
         peer.newest_hello.is_news(made, now, core::time::Duration::from_millis(LIFETIME_MS))
@@ -72,7 +73,8 @@ impl Agent {
     /// Estimated processing time of a hello.
     fn cost_of(&self, hello: &HelloContent<'_>) -> Duration {
         let bytes = hello.ids.len() + hello.messages.iter().map(|message| message.len()).sum::<usize>();
-        // Other hellos do not cause held bundles to be offered again.
+        // Only a summary or a message to the router causes held bundles to be offered again, unless offers need no
+        // summaries.
         let anew = hello.summary || !self.policies.asks_summaries() || !hello.messages[0].is_empty();
         let times = |each: Duration, count: usize| each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         let looked_at = if anew { self.book.len() } else { 0 };

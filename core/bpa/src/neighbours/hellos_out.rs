@@ -55,8 +55,8 @@ impl Agent {
         }
     }
 
-    /// Queues a hello for the link it was made for, held in memory only. It replaces the neighbour's former hello if
-    /// that was never sent.
+    /// Keeps a hello in memory only and queues it for this link. It replaces an earlier hello to the neighbour that was
+    /// never sent.
     fn send_hello<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -98,8 +98,8 @@ impl Agent {
         hello && !self.is_local(held.destination())
     }
 
-    /// Repeats a hello that did not get through: at once, or after the backoff if the neighbour refused it. Drops the
-    /// hello if its neighbour is down.
+    /// Sends a hello again whose transmission failed: at once, or after the backoff if the neighbour refused it. Drops
+    /// the hello if its neighbour is down.
     pub(crate) fn repeat_hello<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) {
         let peer = self.hellos.peer_of(bundle).and_then(|peer| self.neighbours.peers().get(peer));
         let Some(link) = peer.and_then(|peer| peer.up.first().copied()) else {
@@ -124,8 +124,9 @@ impl Agent {
         if hello.summary {
             let listed = |held: &&Held| !held.bundle.is_anonymous() && !self.is_hello(held);
             let kept = self.book.all().filter(listed).map(|held| held.bundle.id);
-            // At most half of the list are deliveries, so that held bundles are listed, too, the oldest first: they had
-            // the most time to spread. A bundle left out is at worst offered in vain: this node then refuses the copy.
+            // Deliveries fill at most half of the list; held bundles follow, the oldest first, because the neighbour
+            // most likely has those. If the neighbour offers a bundle that the list leaves out, this node refuses the
+            // copy.
             for id in self.remembered.newest_deliveries().take(IDS_MAX / 2).chain(kept).take(IDS_MAX) {
                 put_u64(&mut content, id as u64);
             }
@@ -146,7 +147,8 @@ impl Agent {
         let summary = self.policies.asks_summaries();
         self.hellos.greet(peer, summary);
         let heard = self.neighbours.peers().get(peer).is_some_and(|p| p.heard);
-        // The neighbour's summary takes one light time once the neighbour is up; the rest is margin.
+        // The neighbour sends its summary once the link is up there, and the summary takes one light time; the rest is
+        // margin.
         let awaits = (summary && !heard).then(|| now + core::time::Duration::from_secs(2) + 4 * delay);
         self.outbound.offers.begin(&mut self.book, peer, awaits);
         if let Some(at) = awaits {

@@ -10,7 +10,8 @@ impl Journeys for Plan {
     /// one is freed, so their addresses differ.
     fn edition(&self) -> u64 {
         let place = self.index().map_or(0, |index| alloc::sync::Arc::as_ptr(index).addr() as u64);
-        // This time is far from both ends of the clock, where the conversion would saturate.
+        // The plan's clock is represented by the conversion of one time; 2^62 ns is far from both ends, where it would
+        // saturate.
         place ^ self.clock.map_or(0, |clock| clock.instant(PlanTime(1 << 62)).0)
     }
     /// Zero without a plan, and while the plan is in wall time and the node has no trusted clock.

@@ -8,7 +8,8 @@ use farlink_base::{DataRate, Duration, Instant, LinkId, LinkTerms, PeerId, Timer
 use farlink_routing::contact_plan::PlanClock;
 use farlink_routing::{GroupId, PlanIndex};
 
-/// A window on the monotonic clock in which one side of the link may transmit.
+/// Interval on the monotonic clock in which this node may transmit, or in which it receives (the neighbour's contact,
+/// shifted by the light time).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Window {
     /// Start of the window.
@@ -154,7 +155,7 @@ pub struct Link {
     pub carrier: bool,
     /// Whether the link is enabled; operators may disable it.
     pub enabled: bool,
-    /// Whether the layer has a session with the neighbour; `None` on layers without sessions, which do not know.
+    /// Whether the layer has a session with the neighbour; `None` for layers without sessions.
     pub session: Option<bool>,
     /// Groups of contacts assigned to this link; empty: the contact plan does not restrict it.
     pub contacts: Vec<Cursor>,
@@ -162,7 +163,7 @@ pub struct Link {
     pub ready: bool,
     /// Number of bundles that the layer takes when it is ready.
     pub takes: Takes,
-    /// Bundles handed to the layer and not yet answered.
+    /// Bundles handed to the layer whose transmission it has not yet reported as confirmed or failed.
     pub in_flight: u64,
     /// Time at which all bytes handed over will have left, at the link's rate.
     pub busy_until: Instant,
@@ -174,7 +175,7 @@ pub struct Link {
     pub told: Option<LinkState>,
     /// Whether the link was up when policies were last notified.
     pub said_up: bool,
-    /// Whether the neighbour was reachable over the link when this was last noted.
+    /// Whether the neighbour counts as reachable over the link; set by `Neighbours::note`.
     pub said_met: bool,
 }
 
@@ -276,7 +277,7 @@ impl Link {
     pub fn may_send_at(&self, ahead: Duration) -> Instant {
         Instant(self.busy_until.0.saturating_sub(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)))
     }
-    /// Adds a bundle that is handed over to the layer's backlog, if the link's rate is known.
+    /// Lengthens the backlog (`busy_until`) by a bundle that the layer gets now, if the link's rate is known.
     pub fn charge(&mut self, plan: Option<Placed<'_>>, now: Instant, size: u64) {
         let rate = match self.contact(plan, now) {
             Some(window) => Some(window.rate),
@@ -288,8 +289,8 @@ impl Link {
             self.busy_until = self.busy_until.max(now) + rate.time_for(self.wire_bytes(size));
         }
     }
-    /// Size of a further bundle that still fits the contact in progress, behind the backlog; `None` without a contact
-    /// or without a planned end.
+    /// Size, in bytes, of the longest bundle that still fits the contact in progress behind the backlog; `None` without
+    /// a contact or without a planned end.
     pub fn room_in_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<u64> {
         let window = self.contact(plan, now)?;
         if window.end == Instant::MAX {

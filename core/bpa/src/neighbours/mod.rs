@@ -47,7 +47,7 @@ impl Neighbours {
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
-    /// Neighbour of this number, for changes.
+    /// Mutable access to the neighbour of this number.
     pub fn peer_mut(&mut self, peer: PeerId) -> Option<&mut Peer> {
         self.peers.get_mut(peer)
     }
@@ -70,7 +70,7 @@ impl Neighbours {
     fn dynamic_links(&self) -> usize {
         self.dynamic as usize
     }
-    /// Whether the neighbour of a link is vouched for neither by the configuration nor by the simulation.
+    /// Whether a link's neighbour is unauthenticated: named neither by the configuration nor by the simulation.
     pub fn is_strange(&self, link: LinkId) -> bool {
         link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| !peer.origin.is_vouched())
     }
@@ -82,7 +82,8 @@ impl Neighbours {
     pub fn peer_of(&self, link: LinkId) -> PeerId {
         self.links.get(&link).map_or(PeerId::NONE, |link| link.peer)
     }
-    /// Neighbour with this node number: one that is reachable first, then the one whose name is best vouched for.
+    /// Neighbour with this node number. A reachable one precedes others; among several, the one whose name is most
+    /// certain.
     pub fn of_node(&self, node: NodeId) -> Option<&Peer> {
         let surest = self.peers.of(node)?;
         if surest.is_up() {
@@ -168,8 +169,8 @@ impl Neighbours {
         }
         let next = |link: &LinkId| links.get(link)?.next_contact(plan, now);
         p.next_up = p.links.iter().filter_map(next).map(|w| w.start).min();
-        // Over all links that are up, so that it does not matter which one changed last. A neighbour that is lost keeps
-        // its rate, by which policies measure the meeting that has ended.
+        // Rate and end of the contact are the maximum over all links that are up, so it does not matter which link
+        // changed last. A lost neighbour keeps its rate, by which policies measure the contact that has ended.
         if p.is_up() {
             let open = |up: &LinkId| links.get(up).map(|l| (l.rate, l.contact(plan, now)));
             let (mut rate, mut until) = (None, Instant::ZERO);
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn links_share_a_neighbour_by_name() {
-        // The third link is dynamic and only claims the name.
+        // The third link is dynamic, and its neighbour only claims the name.
         let mut all = Neighbours::new(0);
         let two = EndpointId::ipn(2, 0);
         assert!(all.add(&settings(0, two.clone()), Origin::Configured));

@@ -19,7 +19,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Sets the plan, to be placed on the clock.
+    /// Sets the plan; the next call of `place` maps it to this node's clock.
     pub fn preload(&mut self, index: Arc<PlanIndex>) {
         self.index = Some(index);
     }

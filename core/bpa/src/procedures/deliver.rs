@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, NodeId, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
-/// A registration gets bundles in reserved room while its unanswered bytes are at most the reserved room divided by
-/// this.
+/// Divisor of the reserved room. The quotient bounds the unanswered bytes of a registration that gets bundles through
+/// that room, so that several applications share it.
 const UNANSWERED_PART: u64 = 4;
 
 impl Agent {
@@ -46,8 +46,8 @@ impl Agent {
         }
     }
 
-    /// Source endpoint that an application gave, with this node's name for "this node"; `None` if it belongs to another
-    /// node or to a group.
+    /// Source endpoint that an application requested, with this node's name in place of `ipn:!` or an empty dtn node
+    /// name; `None` if it belongs to another node or to a group.
     // 9171-5.2-2, 5050-5.2-4
     pub(super) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
@@ -143,8 +143,9 @@ impl Agent {
         self.await_delivery(bundle);
     }
 
-    /// Consumes a custody signal or hello, a record for this node itself without a registration, or one that cannot be
-    /// parsed. Returns whether it was consumed.
+    /// Consumes an administrative record that no application is to receive: a custody signal, a hello, a record that
+    /// cannot be parsed, or one for the node ID itself if no application is registered there. Returns whether it was
+    /// consumed.
     fn take_record<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
         let destination = &self.mailbox(held);
@@ -159,13 +160,13 @@ impl Agent {
                 !self.deliveries.has_listener(destination) && destination.is_node_id()
             }
             Record::Hello(_) => true,
-            // A payload on disk is not parsed here: the registration's application reads it.
+            // A payload on disk is not parsed here, but delivered to the registered application.
             Record::Unreadable => !held.bundle.payload.is_stored(),
         }
     }
 
-    /// Queues a bundle for its endpoint once it is durable. A delivery before that could be repeated without the mark
-    /// of a repetition: the node crashes, forgets the bundle, and receives it again.
+    /// Queues a bundle for its endpoint once it is durable. If it were delivered earlier and the node crashed before
+    /// the commit, the node would receive it again and deliver it without marking the delivery as a repetition.
     // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3, 5050-3.1-5, 5050-5.7-4
     pub(crate) fn await_delivery(&mut self, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
@@ -184,14 +185,16 @@ impl Agent {
     }
 
     /// Whether an application here waits for a bundle and may receive it through reserved room: its queue is empty, and
-    /// it leaves little of that room unanswered. So an application that does not read takes no part of that room.
+    /// its unanswered deliveries take little of that room. An application that does not read therefore takes none of
+    /// it.
     pub(super) fn is_awaited(&self, held: &Held) -> bool {
         let most = self.settings.limits.reserved_bytes / UNANSWERED_PART;
         self.deliveries.has_reader(&self.mailbox(held), held.bundle.payload.len(), most)
     }
 
     fn next_delivery(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
-        // Payloads of unanswered deliveries occupy memory like those of bundles that wait for links.
+        // Payloads of unanswered deliveries occupy memory like those of bundles that wait for links, so the same bound
+        // applies.
         self.deliveries.next(&self.book, endpoint, self.settings.limits.memory_bytes)
     }
 
@@ -203,7 +206,10 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         // The lifetime may have ended while the bundle waited (RFC 9171 5.5).
         if held.expires <= cx.now {
-            return self.depart(cx, bundle, Why::Deleted(self.over(cx.now, held)), None);
+            let why = Why::Deleted(self.over(cx.now, held));
+            // The application never gets this delivery, so its answer would never free the window.
+            self.put_back(delivery, false);
+            return self.depart(cx, bundle, why, None);
         }
         let meta = &held.bundle;
         let again = self.deliveries.has_share(bundle, |id, share| (id, share) == (registration, Share::Again));
@@ -271,7 +277,7 @@ impl Agent {
         }
         let pieces = self.pieces_of(held);
         self.depart(cx, bundle, Why::Delivered, Some(remember).filter(|_| !anonymous));
-        // The remaining fragments would wait for more until they expire.
+        // Waiting fragments of the delivered bundle would otherwise stay until they expire.
         for piece in pieces {
             self.depart(cx, piece, Why::Forwarded, None);
         }
@@ -303,7 +309,7 @@ impl Agent {
         self.work.extend(endpoint.map(Step::Deliver));
     }
 
-    /// Removes a departing bundle from all queues and deliveries of applications.
+    /// Removes a departing bundle from the queues of all applications and detaches it from their deliveries.
     pub(super) fn withdraw(&mut self, bundle: Handle) {
         let Some(held) =
             self.book.get(bundle).filter(|held| held.has(RetentionConstraint::Deliver) || held.bundle.is_for_group())

@@ -181,7 +181,8 @@ impl Agent {
         self.work.push(Step::Pump(leg.link));
     }
 
-    /// Keeps a bundle until something changes or until `until`; meanwhile it is offered to neighbours.
+    /// Keeps a bundle for which there is no route now. It is routed again at `until`, or earlier if an event such as a
+    /// new link requests that; meanwhile it is offered to neighbours.
     // 9171-5.4-5, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4.1-1
     fn carry<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle, until: Instant) {
         let Some(held) = self.book.get(bundle) else { return };
@@ -253,12 +254,12 @@ impl Agent {
         if !held.bundle.may_fragment() || !self.policies.uses_plan() {
             return None;
         }
-        // Halving the payload: each fragment repeats the blocks, and two halves leave no remainder.
+        // Each fragment repeats the blocks, so fragments should be few: halves leave no short last fragment.
         let mut piece = payload;
         while piece >= 2 * PIECE_MIN {
             piece = piece.div_ceil(2);
             let leg = self.policies.route_part(self.seen(now), held, piece + overhead, tried);
-            if let Some(leg) = leg.filter(|leg| !narrow.contains(&leg.link)) {
+            if let Some(leg) = leg.filter(|leg| self.may_follow(now, bundle, *leg, narrow)) {
                 self.outbound.partial_sends.limit_next(&mut self.book, bundle, piece);
                 return Some(leg);
             }
@@ -274,7 +275,8 @@ impl Agent {
         }
     }
 
-    /// Routes a bundle of a released list again: its contact is over or its link gone.
+    /// Routes a bundle of a released queue list again: the list's contact is over, its link is down or removed, or all
+    /// routes are reconsidered.
     pub(crate) fn on_loose<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, taken: Taken) {
         let Taken { bundle, copy, link, .. } = taken;
         if !copy {
@@ -282,7 +284,7 @@ impl Agent {
             self.notify_policies(cx.now, &PolicyEvent::Failed { bundle, to, gave: 0, keep: false });
         }
         if self.is_done(bundle) {
-            // The place was a copy's, and the bundle itself was sent before.
+            // Only a queued copy still held the bundle, which itself was sent before.
             return self.depart(cx, bundle, Why::Forwarded, None);
         }
         self.work.push(Step::Dispatch(bundle));
@@ -319,8 +321,8 @@ impl Agent {
         }
     }
 
-    /// Queues a bundle for a neighbour to make room here, if only forwarding holds it. It stays here until that
-    /// neighbour has it.
+    /// Queues a bundle for a neighbour to make room here, if only forwarding holds the bundle. It stays held until the
+    /// neighbour has received it.
     pub(super) fn migrate<S: Sink<Output>>(&mut self, bundle: Handle, to: PeerId, out: &mut S) {
         let removable = self
             .book

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use farlink_base::{CreationTimestamp, DtnTime, Empty, Instant, PeerId, Priority, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, Why};
 
-/// Most bundles evicted for one new bundle.
+/// Most bundles evicted for one new bundle, which bounds the work of one admission.
 const VICTIMS_MAX: usize = 1024;
 
 impl Agent {
@@ -59,8 +59,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Reserves room for an arriving bundle. It is charged to shares as if it were here: otherwise unfinished transfers
-    /// would take room from others for free.
+    /// Reserves room for an arriving bundle. The bundle is charged to its shares from now on: otherwise unfinished
+    /// transfers would take room without being charged for it.
     pub(super) fn reserve_room(&mut self, token: OfferToken, new: Held) {
         let limits = &self.settings.limits;
         let counts = self.bounds.fair_share.counts(&new, limits);
@@ -83,7 +83,8 @@ impl Agent {
             return;
         }
         if self.bounds.fair_share.quotas.set(quotas) {
-            // Held bundles are counted from the first quotas on. Those charged to no share are never counted.
+            // Counting begins with the first quotas, so bundles held by then are added now. Bundles that are charged to
+            // no share are never counted.
             let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
             for held in here.chain(self.bounds.reservations.counted()).filter(|held| FairShare::is_anyones(held)) {
                 let previous_node = self.previous_name(held.from);

@@ -17,9 +17,10 @@ use core::ops::Range;
 use farlink_base::{Duration, Event, Facts, HopCrc, HopState, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{CopyOffer, Handle, Held, LabelSplit, PolicyEvent, RetentionConstraint, Side};
 
-/// Most places of a queue that are examined for a bundle that still fits the contact.
+/// Most entries of a queue that are examined for a bundle that still fits the contact.
 const FIT_SCAN: usize = 64;
-/// Smallest remainder of a contact that is filled with a fragment, bytes.
+/// Smallest remainder of a contact, in payload bytes, that is filled with a fragment; for less, the repeated blocks
+/// cost too much.
 const FRAGMENT_MIN: u64 = 4096;
 /// Most bytes that a fragment adds to the blocks around its payload.
 const FRAGMENT_OVERHEAD: u64 = 64;
@@ -73,8 +74,8 @@ impl Agent {
         }
     }
 
-    /// Paces a bundle of another shard that is to leave over a link. Returns the time at which it may leave; `None`:
-    /// now, and the bundle is added to the link's backlog.
+    /// Applies a link's pace to a bundle of another shard. Returns the time at which the bundle may leave; `None`: now,
+    /// and the bundle is added to the link's backlog.
     pub fn pace(&mut self, now: Instant, link: LinkId, size: u64) -> Option<Instant> {
         let (plan, ahead) = (self.plan.placed(), self.settings.node.hand_over_ahead);
         let link = self.neighbours.link_mut(link)?;
@@ -89,7 +90,7 @@ impl Agent {
     /// memory permit; then queues itself again.
     pub(crate) fn pump<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, link: LinkId) {
         let now = cx.now;
-        // The lookup matters only while memory is scarce.
+        // Looked up only while memory is full: at other times `holds_back` ignores it.
         let strange = self.bounds.memory.pressure() == Pressure::Full && self.neighbours.is_strange(link);
         let plan = self.plan.placed();
         let Some(l) = self.neighbours.link_mut(link) else { return };
@@ -136,8 +137,8 @@ impl Agent {
         }
     }
 
-    /// Whether similar bundles are held back from the neighbour for lack of room there; the bundle then counts as
-    /// refused.
+    /// Whether a backoff keeps bundles of this source from the neighbour, which had no room for them; the bundle then
+    /// counts as refused.
     fn is_held_back(&mut self, now: Instant, peer: PeerId, parting: &Parting) -> bool {
         let Some(held) = self.book.get(parting.bundle).filter(|_| !parting.keep) else { return false };
         let held_back = self.outbound.backoff.hold(peer, Alike::to(&held.bundle), now);
@@ -213,7 +214,8 @@ impl Agent {
         held.bundle.may_fragment() && room >= overhead + FRAGMENT_MIN && room - overhead < held.bundle.payload.len()
     }
 
-    /// Takes the next bundle of a neighbour's offer that still applies and fits link and contact.
+    /// Takes the neighbour's best candidate that the policies still offer to it and that fits the link's MTU and the
+    /// contact.
     fn next_wanted<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -258,7 +260,8 @@ impl Agent {
         {
             return None;
         }
-        // An unauthenticated neighbour with the name of a present one is not that neighbour.
+        // If several neighbours use the destination's name, only the one whose name is most certain counts as the
+        // destination.
         let surest = self.neighbours.of_node(held.destination()).is_some_and(|surest| surest.id == id);
         let direct = surest && !meta.is_for_group();
         let want = self.policies.wish(self.seen(now), peer, held, direct)?;
@@ -276,7 +279,7 @@ impl Agent {
         }
     }
 
-    /// Offers a bundle to all neighbours again, as it may be due to some of them.
+    /// Considers a bundle again for all neighbours with an open offer: some of them may now get it.
     pub(crate) fn offer_to_all(&mut self, now: Instant, bundle: Handle) {
         if !self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
             return;
@@ -304,7 +307,7 @@ impl Agent {
         // Every fragment carries the labels, but they are given away only with the whole bundle.
         let gave = if range.is_none() { gave } else { [0; 2] };
         let around = size - range.as_ref().map_or(meta.payload.len(), |range| range.end - range.start).min(size);
-        let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep, reliable };
+        let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep };
         let id = self.outbound.transmissions.begin(&mut self.book, sending);
         // Of several fragments only the first one counts as forwarding.
         if range.as_ref().is_none_or(|range| range.start == 0) {
@@ -347,7 +350,8 @@ impl Agent {
     pub(super) fn is_part(&self, bundle: Handle, range: Option<&Range<u64>>) -> bool {
         range.is_some() && self.outbound.partial_sends.left(bundle).is_some_and(|left| left > 0)
     }
-    /// Ends routing of the part that leaves: the remainder is routed again, or, without one, `Route` is released.
+    /// Ends the routing of the bundle or fragment that leaves: a remainder is routed again; without a remainder `Route`
+    /// is released.
     fn consume(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
         if range.is_some_and(|range| self.outbound.partial_sends.take(bundle, range)) {
             self.work.push(Step::Dispatch(bundle));
@@ -380,7 +384,7 @@ impl Agent {
     }
     /// CRC type of a bundle's blocks on this link; `came`: the bundle came from elsewhere.
     fn hop_crc(&self, link: LinkId, came: bool) -> HopCrc {
-        // Links that nobody configured, and tunnels, follow the node.
+        // Links without configuration, and tunnels, use the CRC type that the node's settings state.
         let terms = self.neighbours.link(link).map(|link| link.terms).unwrap_or_default();
         let kind = terms.crc.kind();
         let all = if came { terms.crc_forwarded } else { kind.is_some() };

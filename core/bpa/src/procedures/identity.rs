@@ -14,7 +14,8 @@ use farlink_book::{Flags, Handle, RetentionConstraint, Why};
 /// Relation of an arriving bundle to those held or delivered.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Neither held nor delivered. The bundle to be held, whose local identity may be derived from its content.
+    /// The bundle is neither held nor was it delivered. Contains the bundle to hold, whose identity in this node may be
+    /// derived from its content.
     New(Arc<BundleMeta>),
     /// The same bundle is held.
     Here(Handle),
@@ -37,7 +38,7 @@ impl Agent {
             (0, _) | (_, 0) => None,
             (a, b) => Some(a == b),
         });
-        // Different ciphertexts may have one plaintext.
+        // Different ciphertexts may have one plaintext, so a difference proves nothing.
         same.filter(|same| *same || !sealed)
     }
 
@@ -91,8 +92,8 @@ impl Agent {
             // same.
             let same = self.same(&held, bundle, cx.edge).or(Some(true).filter(|_| own && same_primary(&held, bundle)));
             match (same, self.is_unvouched(here)) {
-                // The record on disk says that no link vouches for the bundle, and the bundle would return so after a
-                // restart. So it is stored again.
+                // The record on disk marks the bundle as not vouched for, and the mark would return after a restart. So
+                // the vouched copy replaces the bundle and is stored.
                 (Some(true), true) if !strange && counts && self.settings.durable && !self.is_for_members(bundle) => {
                     self.depart(cx, here, Why::Displaced, None);
                 }
@@ -129,8 +130,9 @@ impl Agent {
         if strange { Place::Forged } else { self.place_beside(bundle, cx.edge) }
     }
 
-    /// Classifies the second of two contents under one identity, both vouched for. Neither can be shown to be false,
-    /// and their senders may have released them: the second is held under a local identity derived from its content.
+    /// Classifies a vouched bundle that differs, or may differ, from the one held or delivered under its identity.
+    /// Neither can be shown to be false, and their senders may have released them: the new one is held under a local
+    /// identity derived from its content.
     fn place_beside(&mut self, bundle: &Arc<BundleMeta>, edge: &mut dyn Edge) -> Place {
         let Some(beside) = self.beside(bundle, edge) else { return Place::Forged };
         if let Some(held) = self.book.find(beside.id) {

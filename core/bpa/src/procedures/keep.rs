@@ -1,5 +1,5 @@
-//! Storing bundles: into the book and the store; the store's answers; bundles of an earlier run. Accepted means kept:
-//! verdicts wait for the store's answer.
+//! Storage of bundles in book and store, the store's answers, and recovery of bundles of an earlier run. A bundle is
+//! accepted only once it is kept: verdicts wait for the store's answer.
 
 use crate::agent::Agent;
 use crate::app::AppOutput;
@@ -151,8 +151,8 @@ impl Agent {
         }
     }
 
-    /// Gives the answers that wait for the commit of a departing bundle, as if it were durable: it is not needed here
-    /// any more.
+    /// Gives the answers that wait for the commit of a departing bundle, as if the bundle were durable: its record is
+    /// not needed any more.
     pub(super) fn pay_all<S: Sink<Output>>(&mut self, handle: Handle, out: &mut S) {
         let Some(number) = self.book.get(handle).map(|held| held.number) else { return };
         if let Some(owed) = self.pending_commits.settle(number).filter(|owed| !owed.debts.is_empty()) {
@@ -220,7 +220,8 @@ impl Agent {
         held.flags.set(Flags::UNRECORDED, true);
         let sending = held.has(RetentionConstraint::Send);
         self.event_refused(None, Some(&meta), reason, cx.out);
-        // A bundle being sent may still reach the neighbour: the refusal counts only if that fails.
+        // A bundle in transmission may still reach the neighbour: the store's refusal counts only if the transmission
+        // fails.
         if sending {
             self.forgo(handle);
             return self.pending_commits.refuse(bundle.0, reason);
@@ -240,8 +241,8 @@ impl Agent {
         hop: &HopState,
     ) {
         let now = cx.now;
-        // Downtime counts as age if the bundle's storage and this start have trusted times; otherwise only operating
-        // time counts.
+        // Downtime counts as age if the wall time was trusted both when the bundle was stored and now; otherwise only
+        // the time for which the node ran counts.
         let down_ms = match (index.stored_at, index.ran_ms) {
             (Some(stored_at), _) => self.wall_clock.found(now, stored_at),
             (None, Some(ran_ms)) => self.wall_clock.found_ran(now, ran_ms),
@@ -280,7 +281,8 @@ impl Agent {
         }
         self.event(cx.out, Event::Recovered { bundle });
         self.notify_kept(now, handle, hop.labels);
-        // The node may have crashed between commit and deletion.
+        // The bundle may be one that is to be deleted at once: the node may have crashed between its commit and its
+        // deletion.
         self.heed(cx, handle);
     }
 

@@ -9,7 +9,8 @@ use core::time::Duration;
 use farlink_base::{BundleMeta, DeleteReason, DtnTime, Instant, Sink, store};
 use farlink_book::{Handle, Held, Why};
 
-/// Least difference by which this node counts as having shortened a lifetime; clocks alone cause smaller ones.
+/// Least time between a bundle's deletion here and the end of its lifetime for which this node counts as having
+/// shortened the lifetime; clock errors cause shorter ones.
 const SHORTENED: Duration = Duration::from_millis(100);
 
 impl Agent {

@@ -106,7 +106,7 @@ impl Agent {
         self.make_room(cx, &new)?;
         let record = new.bundle.is_administrative();
         let handle = self.take_in(cx, new, &HopState::default(), request.map(Debt::Request));
-        // Records between nodes are not listed as created: no application waits for them.
+        // Administrative records cause no `Created` event: no application requested them.
         if !record {
             self.event(cx.out, Event::Created { bundle: self.number(handle) });
         }

@@ -171,7 +171,7 @@ impl Agent {
         }
         self.notify_failed(now, &sending);
         if last || self.is_done(bundle) {
-            // Only the failed copy still held the bundle, which another node has by now.
+            // Only the failed copy still held the bundle, which itself has reached another node.
             self.depart(cx, bundle, Why::Forwarded, None);
         } else if sending.keep {
             self.retry_copy(now, &sending);
@@ -268,7 +268,8 @@ impl Agent {
         true
     }
 
-    /// Removes a bundle that the store refused during a transmission which then failed. Returns whether that was so.
+    /// Removes a bundle that the store refused during a transmission, once its last transmission has failed. Returns
+    /// whether the bundle was removed.
     pub(crate) fn refuse_at_last<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, bundle: Handle) -> bool {
         let Some(held) = self.book.get(bundle).filter(|held| held.sends == 0) else { return false };
         let Some((owed, reason)) = self.pending_commits.take_refused(held.number) else { return false };
@@ -314,7 +315,7 @@ impl Agent {
         }
         let Some((sending, last)) = self.end_send(id, cx.out, false) else { return };
         if let Some(l) = self.neighbours.link_mut(sending.link).filter(|l| l.takes != Takes::Many) {
-            // The link takes one bundle and has not received it.
+            // A link that takes one bundle at a time is still free, because its layer did not receive this one.
             l.ready |= l.takes == Takes::One;
             self.work.push(Step::Pump(sending.link));
         }

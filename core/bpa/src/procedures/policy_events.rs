@@ -55,7 +55,8 @@ impl Agent {
                 Action::RerouteAll => self.work.push(Step::RerouteAll),
                 Action::RerouteTo(node) => self.outbound.reroute_scan.to(node),
                 Action::Reask(peer) => self.outbound.offers.reask(&mut self.book, peer),
-                // Other actions may change many bundles: they run within the budget.
+                // Other actions route or delete a bundle. A policy may request many, so they run as steps within the
+                // budget.
                 order => self.work.push(Step::Action(side, order)),
             }
         }

@@ -16,7 +16,7 @@ use farlink_base::{
 };
 use farlink_book::{Flags, Handle, Held, Peer, RetentionConstraint, RetentionConstraints, Why};
 
-/// Least payload, in bytes, that is digested on arrival.
+/// Shortest payload, in bytes, that is digested on arrival.
 const LONG: u64 = 16 << 10;
 
 impl Agent {
@@ -46,7 +46,7 @@ impl Agent {
         }
     }
 
-    /// Refuses an arrived bundle by rule, whichever neighbour it came from.
+    /// Refuses an arrived bundle to which this node cannot apply its security rules now.
     pub(crate) fn on_unwanted<S: Sink<Output>>(
         &mut self,
         link: LinkId,
@@ -116,8 +116,8 @@ impl Agent {
     ) {
         let now = cx.now;
         self.release_reservation(token);
-        // The digest is needed at delivery. It is cheap now: the checksum was just computed, so the payload is in the
-        // processor's cache, which a short payload hardly leaves.
+        // The digest is needed at delivery. Computed now it is cheap: the checksum was just computed, so the payload is
+        // in the processor's cache. A short payload is probably still cached at delivery.
         if bundle.digest == 0
             && bundle.payload.len() >= LONG
             && self.is_for_us(&bundle)
@@ -291,8 +291,8 @@ impl Agent {
         self.work.extend([Step::Dispatch(handle), Step::Offer(handle)]);
     }
 
-    /// Whether a bundle that is leaving arrived again over a new path, and so must be routed again; otherwise a neighbour
-    /// that missed the acknowledgment repeats it.
+    /// Whether a bundle in transmission arrived again over a new path, so that it must be routed again. Over the old
+    /// path it is only a repetition by a neighbour that missed the acknowledgment.
     fn comes_anew(&self, held: &Held, from: PeerId, hop: &HopState) -> bool {
         const LEAVING: RetentionConstraints = RetentionConstraints::of(&[
             RetentionConstraint::Send,
@@ -309,8 +309,8 @@ impl Agent {
         self.is_durable(held) && !self.fragments.is_arriving(held.handle())
     }
 
-    /// Notes that a held bundle came back over another path. Nodes on the old path may have released it since, so the
-    /// answers of a tunnel about it no longer count.
+    /// Notes that a held bundle came back over another path. Nodes on the old path may have released it since, so
+    /// answers about its earlier passage through a tunnel no longer count.
     fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &HopState) {
         let back = self.book.get(bundle).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
         if let Some(number) = back {
@@ -318,9 +318,9 @@ impl Agent {
         }
     }
 
-    /// Whether a bundle comes from its own destination: some nodes (dtn7-go) pass on bundles that they delivered.
-    /// Sending it back would deliver it twice or let it loop; refusing it loses nothing if another node of the same
-    /// name is meant.
+    /// Whether a bundle comes from its own destination: some nodes (dtn7-go) forward bundles that they have delivered.
+    /// Sending it back would deliver it twice or let it loop. If it is for another node of the same name, a refusal
+    /// loses nothing: its sender keeps it.
     fn was_there(&self, bundle: &BundleMeta, from: PeerId) -> bool {
         let node = bundle.destination_node();
         node != NodeId::NULL
@@ -380,7 +380,8 @@ impl Agent {
         if local && new.bundle.fragment().is_some() && self.fragments.are_full(new) {
             return Err(Refusal::NoResources);
         }
-        // `NoResources` would delay all similar bundles, and on a stream all that follow.
+        // Not `NoResources`: the sender would then hold back all bundles of this source, and on a stream all later
+        // bundles.
         let banned = !local && !meta.is_anonymous() && self.remembered.is_banned(meta.id);
         if banned { Err(Refusal::NotAcceptable) } else { Ok(()) }
     }

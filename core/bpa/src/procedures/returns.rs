@@ -10,8 +10,8 @@ use farlink_base::{BundleMeta, Event, Facts, Instant, Payload, Sink};
 use farlink_book::Handle;
 
 impl Agent {
-    /// Whether nothing but the lifetime ends loops of a bundle: it has no hop count, and the router makes no copies (a
-    /// router that makes copies knows which nodes had one).
+    /// Whether only its lifetime ends a routing loop of a bundle: it has no hop count, and the policies make no copies
+    /// (if they do, the node remembers which neighbours have the bundle).
     fn may_loop(&self, bundle: &BundleMeta) -> bool {
         !bundle.facts.has(Facts::HOPS) && !bundle.is_anonymous() && !self.policies.offers()
     }
@@ -33,7 +33,8 @@ impl Agent {
         let tag = tag(&held.bundle, strange, cx.edge);
         let mut returns = loops.returned(tag, strange, now);
         if copy && returns.is_none() {
-            // The bundle is being sent, but was not noted in the table of unauthenticated neighbours.
+            // This vouched bundle was noted as forwarded in the other table only. So it is noted here, and the arrival
+            // counts as its first return.
             loops.forwarded(tag, strange, now);
             returns = loops.returned(tag, strange, now);
         }
@@ -44,8 +45,8 @@ impl Agent {
 }
 
 /// Hash by which a bundle that comes back is recognised. An encrypted payload is left out, because it may be encrypted
-/// differently in each round. For vouched bundles the ends of the payload suffice, as strangers do not enter their
-/// table; a digest of the whole payload would cost as much as the checksum.
+/// differently in each round. For vouched bundles the ends of the payload suffice, because forged bundles cannot enter
+/// their table; a digest of the whole payload would cost as much as the checksum.
 fn tag(meta: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> u64 {
     let payload = if meta.facts.has(Facts::SEALED) {
         0

@@ -18,7 +18,8 @@ const RECEIVERS_MAX: usize = 1024;
 const TOTAL_MAX: u64 = 1 << 16;
 /// Approximate length of one signal, bytes; also the bound on the length of all names gathered for one receiver.
 const BYTES_MAX: u64 = 32 << 10;
-/// Most bytes of a range of numbers in a signal; [`ITEM_BYTES`] bounds the rest of a line, without its names.
+/// Most bytes of a range of numbers in a signal. The other fields of its line take at most [`ITEM_BYTES`], without
+/// names.
 const RUN_BYTES: u64 = 18;
 const ITEM_BYTES: u64 = 40;
 

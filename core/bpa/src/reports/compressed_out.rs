@@ -22,7 +22,7 @@ impl Agent {
         if asks & fate.flag() == 0 || report_to.is_null() || !matches_any(&compressed.settings.to, &report_to) {
             return;
         }
-        // Only a counter for one destination is identified by that destination.
+        // Counter 0 exists once for each destination, so its reports name the destination; other counters need none.
         let destination = if sequence == 0 { meta.destination.clone() } else { EndpointId::Null };
         if let Some(compressed) = &mut self.reports.compressed {
             compressed.gather(now, report_to, Item { fate, sequence, destination, source }, number);

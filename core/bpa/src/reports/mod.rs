@@ -1,4 +1,5 @@
-//! Reports about bundles: status reports (RFC 9171 5.1, 6.1), and many in one (CCSDS 734.6-O-1).
+//! Reports about bundles: status reports (RFC 9171 5.1, 6.1), and compressed reports, each about many bundles (CCSDS
+//! 734.6-O-1).
 
 mod compressed;
 mod compressed_out;
@@ -14,7 +15,7 @@ use farlink_base::{EndpointId, Instant};
 /// Interval of the rate limit.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Rate limit of reports, and those gathered for compression.
+/// Rate limit of all reports, and the events gathered for compressed reports.
 #[derive(Debug)]
 pub(crate) struct Reports {
     per_second: u32,

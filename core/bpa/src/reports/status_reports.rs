@@ -8,7 +8,7 @@ use crate::io::Output;
 use farlink_base::{BundleMeta, DeleteReason, EndpointId, Facts, Payload, Priority, Sink};
 use farlink_book::Handle;
 
-/// Lifetime of reports, ms.
+/// Lifetime of administrative records, ms: one day.
 const LIFETIME_MS: u64 = 86_400_000;
 
 /// Event of a compressed report that corresponds to a status report; `None` for a block that could not be processed.
@@ -59,7 +59,8 @@ impl Agent {
     }
 
     /// Makes a status report if the bundle requests all of `flag`, even if status reports are disabled; none is made
-    /// before the store is open or beyond the rate limit. Returns whether it was made.
+    /// before the store is open or beyond the rate limit. Returns whether one was made; none is
+    /// without room for it.
     pub(crate) fn report_if<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -68,15 +69,14 @@ impl Agent {
         status: Status,
         reason: DeleteReason,
     ) -> bool {
-        // Before the store was read, no unused sequence number is known.
+        // A report is a new bundle and needs a sequence number; unused numbers are known only once the store was read.
         if !self.open || !meta.wants_report(flag) || !self.reports.allow(cx.now) {
             return false;
         }
         let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall_clock.utc_at(cx.now) } else { None };
         let payload = cx.edge.status_report(meta, status, reason, at);
         let to = meta.report_to().clone();
-        self.send_record(cx, to, meta.version, Facts(Facts::ADMIN), payload, Priority::Normal);
-        true
+        self.send_record(cx, to, meta.version, Facts(Facts::ADMIN), payload, Priority::Normal)
     }
 
     /// Sends an administrative record. Returns false if it could not be made or has no room.

@@ -10,7 +10,7 @@ use farlink_book::Handle;
 #[derive(Debug, Default)]
 struct ArrivingHold {
     pieces: Vec<Handle>,
-    /// Number of pieces that still count as pieces, and their bytes.
+    /// Number and bytes of the pieces that still count as pieces: neither departed nor turned into fragments.
     size: (u64, u64),
     /// Durable bytes of the arriving bundle; the contiguous prefix of these is promised.
     durable: Ranges,
@@ -30,7 +30,7 @@ impl Arriving {
     }
     /// Adds a piece to an arriving bundle.
     pub fn add(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
-        // Tracking starts here, or with `begin` for a bundle whose pieces were held before it arrived.
+        // Tracking begins with the first piece, or with `begin` if an earlier, broken transfer brought the pieces.
         let held = self.held.entry(token).or_default();
         held.pieces.push(piece);
         held.size = (held.size.0 + 1, held.size.1 + bytes);
@@ -51,7 +51,7 @@ impl Arriving {
         durable.insert(start..end);
         Some(first(durable)).filter(|promised| *promised > before)
     }
-    /// Stops treating a bundle as a piece; returns whether it was a piece.
+    /// Stops treating a fragment as a piece of a bundle that is still arriving; returns whether it was one.
     pub fn end(&mut self, piece: Handle) -> bool {
         let Some((token, bytes)) = self.of.remove(&piece) else { return false };
         self.bytes -= bytes;

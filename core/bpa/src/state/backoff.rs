@@ -37,7 +37,7 @@ type BackoffKey = (PeerId, Alike);
 struct Rest {
     /// Time before which the neighbour is sent no bundle of the group.
     until: Instant,
-    /// Time at which the next waiting bundle is tried, whatever became of the last one.
+    /// Time at which the next waiting bundle is tried, even if the result of the last attempt is still unknown.
     again: Instant,
     /// Successive refusals; those during one backoff count once.
     times: u8,
@@ -58,7 +58,7 @@ pub(crate) struct Backoff {
     at: BTreeMap<Handle, (BackoffKey, u64)>,
 }
 
-// Most neighbours have room.
+// Allocated on first use: most nodes never meet a neighbour without room.
 impl Empty for Backoff {
     type From = ();
     const EMPTY: &'static Self = &Backoff { full: BTreeMap::new(), due: BTreeSet::new(), at: BTreeMap::new() };
@@ -133,8 +133,8 @@ impl Backoff {
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             let rest = self.full.get_mut(&key)?;
-            // A bundle that failed for another reason than room proves nothing about the others: the next one has its
-            // turn.
+            // The next bundle is tried, not the oldest again, after many refusals, or if the last attempt was not
+            // refused for lack of room: it proves nothing about the other bundles.
             let other = rest.times > SAME_MAX || rest.times == rest.times_then;
             let from = if other { rest.tried.saturating_add(1) } else { 0 };
             let chosen = rest.waiting.range(from..).next().or(rest.waiting.first_key_value());

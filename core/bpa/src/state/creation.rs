@@ -17,7 +17,7 @@ pub(crate) struct Creation {
     /// First sequence number of each millisecond: above those of all earlier runs, so that no timestamp repeats if the
     /// clock was set back between runs.
     first: u64,
-    /// Last sequence number given without a clock.
+    /// Last sequence number assigned without a clock.
     counter: u64,
     /// Highest durably reserved number.
     reserved: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Creation {
 
 #[derive(Debug)]
 struct StampLine(VecDeque<(RequestId, SendRequest)>);
-// With a clock no request waits.
+// Allocated on first use: with a clock no request waits.
 impl Empty for StampLine {
     type From = ();
     const EMPTY: &'static Self = &StampLine(VecDeque::new());
@@ -59,9 +59,9 @@ impl Creation {
     pub fn reserved(&mut self, value: u64) {
         self.reserved = value;
     }
-    /// Makes a timestamp at the wall time `utc`, or, for `None`, without a time. Only without a clock must a
-    /// reservation be awaited. With a clock, bundles of one time before and after a restart have different numbers,
-    /// unless both the reservation and the clock's progress were lost.
+    /// Makes a timestamp at the wall time `utc`, or, for `None`, without a time. A reservation is awaited only without
+    /// a clock. With a clock, a timestamp repeats after a restart only if the crash lost the reservation and the clock
+    /// is set back to the same millisecond.
     // 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1
     pub fn next(&mut self, utc: Option<DtnTime>) -> Next {
         let Some(utc) = utc else {

@@ -54,7 +54,8 @@ struct Open {
 /// Divisor of the bound on unanswered bytes; the quotient is the bound of one registration.
 const REGISTRATION_PART: u64 = 4;
 
-/// Least number of members, present or departed, remembered with a group's bundle before departed ones are dropped.
+/// Number of members, present and departed, remembered with a group's bundle at which departed ones are dropped; twice
+/// the present members if that is more.
 const GONE_MAX: usize = 16;
 
 /// Endpoints, registrations and deliveries of one node.
@@ -87,7 +88,7 @@ impl Deliveries {
         }
     }
 }
-// A relay has no deliveries.
+// Allocated on first use: a node without applications has no deliveries.
 impl Empty for Deliveries {
     type From = ();
     const EMPTY: &'static Self = &Deliveries::new();
@@ -134,9 +135,9 @@ impl Deliveries {
         }
         self.tidy(endpoint);
     }
-    /// Begins the next delivery at an endpoint, if a registration has room: in its window, in its part of the
-    /// unanswered bytes, and in their total. A registration without unanswered deliveries may have one bundle of any
-    /// length.
+    /// Begins the next delivery at an endpoint, if a registration has room: its window is open, and neither its own
+    /// unanswered bytes nor those of all registrations exceed their bounds. A registration without unanswered
+    /// deliveries may have one bundle of any length.
     pub fn next(
         &mut self,
         book: &Book,
@@ -211,8 +212,8 @@ impl Deliveries {
     pub fn is_held(&self, bundle: Handle, delivery: DeliveryId) -> bool {
         self.of.contains(&(bundle, delivery))
     }
-    /// Detaches a departing bundle from its deliveries. Applications may read its bytes much later, so until they
-    /// answer the window stays closed and the bytes count.
+    /// Detaches a departing bundle from its deliveries. Its bytes may still wait for the application to read them, so
+    /// each delivery keeps its place in the window, and its bytes count, until the application answers.
     pub fn let_go(&mut self, bundle: Handle) {
         for delivery in self.open_of(bundle).collect::<Vec<_>>() {
             self.of.remove(&(bundle, delivery));
@@ -247,7 +248,7 @@ impl Deliveries {
         let open: Vec<RegistrationId> = open.map(|open| open.registration).collect();
         let shares = self.shares.entry(bundle).or_default();
         if shares.len() >= group.registrations.len().saturating_mul(2).max(GONE_MAX) {
-            // Members come and go; of the departed it matters only whether any of them had the bundle.
+            // Of the departed members it matters only whether any has received the bundle, so one of those suffices.
             let gone_had =
                 shares.iter().find(|(id, share)| **share == Share::Had && !self.registrations.contains_key(id));
             let gone_had = gone_had.map(|(id, _)| *id);
@@ -278,11 +279,11 @@ impl Deliveries {
     pub fn owes(&self, bundle: Handle) -> bool {
         self.has_share(bundle, |id, share| share != Share::Had && self.registrations.contains_key(&id))
     }
-    /// Whether any member here, present or departed, had the bundle.
+    /// Whether any member here, present or departed, has received the bundle.
     pub fn was_had(&self, bundle: Handle) -> bool {
         self.has_share(bundle, |_, share| share == Share::Had)
     }
-    /// Removes a group's bundle from the queues of all members, and forgets who had it.
+    /// Removes a group's bundle from the queues of all members, and forgets which of them have received it.
     pub fn unshare(&mut self, held: &Held) {
         for (id, _) in self.shares.remove(&held.handle()).into_iter().flatten() {
             if let Some(r) = self.registrations.get_mut(&id) {
@@ -323,7 +324,7 @@ impl Deliveries {
     pub fn registered(&self) -> impl Iterator<Item = &EndpointId> {
         self.registrations.values().map(|r| &r.endpoint)
     }
-    /// Places of bundles in queues, and unanswered deliveries.
+    /// Entries of bundles in queues, and unanswered deliveries of held bundles.
     #[cfg(feature = "audit")]
     pub fn bundles(&self) -> usize {
         let lines = self.endpoints.values().map(|endpoint| endpoint.waiting.len());

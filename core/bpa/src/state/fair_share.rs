@@ -1,10 +1,11 @@
 //! Shares of the store, so that no previous node locks out others: one for all unauthenticated neighbours together, one
-//! for each source, one for each neighbour and each local application, and a reserve for bundles that leave at once.
-//! Heads of bundles, which stay in memory, have bounds of their own.
+//! for each source, one for each neighbour and each local application. Some room is reserved for bundles that leave
+//! soon or free room, such as expedited ones. Heads of bundles, which stay in memory, have bounds of their own.
 //!
-//! Two nodes that are full of bundles for each other, and refuse more, would wait until lifetimes end. With reserved
-//! room, bundles for local applications find some, and no previous node fills the rest alone: each may have a multiple
-//! of the room that stays free (dynamic thresholds: Choudhury and Hahne, 1998), counted in bytes and in bundles.
+//! Without reserved room, two nodes that are full of bundles for each other would refuse each other's bundles until
+//! lifetimes end. The reserved room admits bundles that local applications wait for. No previous node fills the other
+//! room alone: each may have a multiple of the room that stays free (dynamic thresholds: Choudhury and Hahne, 1998),
+//! counted in bytes and in bundles.
 
 use crate::state::quotas::Quotas;
 use alloc::collections::BTreeMap;
@@ -68,7 +69,8 @@ fn is_strange(held: &Held) -> bool {
     held.flags.has(Flags::STRANGE)
 }
 
-// Most nodes hold no unauthenticated bundles and bound no source.
+// Allocated on first use: most nodes have nothing to count, since they hold no bundles of unauthenticated neighbours
+// and bound no source.
 impl Empty for FairShare {
     type From = ();
     const EMPTY: &'static Self = &FairShare {

@@ -27,7 +27,8 @@ struct Joining {
 impl Joining {
     fn refresh(&mut self) {
         if core::mem::take(&mut self.stale) {
-            // Ranges cannot forget one part without knowledge of the overlapping ones, so they are built again.
+            // Parts may overlap, so the bytes of a departed part may still be covered by others: the ranges are built
+            // again.
             self.have = Ranges::default();
             self.parts.keys().for_each(|(offset, len)| self.have.insert(*offset..offset + len));
         }
@@ -182,7 +183,8 @@ impl Fragments {
         let contents = || self.contents(new.bundle.original_id(), at.total, new.flags.has(Flags::STRANGE));
         contents().nth(CONTENTS_MAX - 1).is_none() || self.content_of(book, new, at).is_some()
     }
-    /// Incomplete originals with this identity, total length and vouching; several if their fragments disagree.
+    /// Incomplete originals with this identity and total length; several if their fragments disagree. `strange`: those
+    /// whose fragments no link vouches for, else the vouched ones.
     fn contents(&self, id: u128, total: u64, strange: bool) -> impl Iterator<Item = (&Original, &Joining)> {
         self.pieces.joining.range((id, total, strange, 0)..=(id, total, strange, u32::MAX))
     }
@@ -284,7 +286,7 @@ impl Fragments {
         }
         parts
     }
-    /// Pieces of arriving bundles, for changes; `None` if there never were any fragments or pieces.
+    /// Mutable access to the pieces of arriving bundles; `None` if there never were any fragments or pieces.
     pub fn arriving(&mut self) -> Option<&mut Arriving> {
         self.pieces.made().map(|pieces| &mut pieces.arriving)
     }

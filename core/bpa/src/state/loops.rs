@@ -14,12 +14,12 @@ use farlink_base::{BundleMeta, Instant};
 const VOUCHED_MAX: usize = 1 << 14;
 /// Most other bundles remembered, in 128 KiB.
 const STRANGE_MAX: usize = 1 << 13;
-/// Initial number of slots, doubled whenever they are full.
+/// Initial number of slots, doubled up to the table's bound whenever there is no slot for an entry.
 const SLOTS_MIN: usize = 1 << 6;
-/// Time without a return after which a bundle counts as not looping: twice the 256 s of a loop of four nodes, each of
-/// which delays the bundle by the longest 64 s.
+/// Slots in one group. An entry's hash selects the group; any slot of it may hold the entry.
 const WAYS: usize = 4;
-/// Time without a return after which a bundle counts as not looping: twice the longest delay of four nodes.
+/// Time without a return after which a bundle counts as not looping: twice the 256 s that a loop of four nodes takes if
+/// each delays the bundle by the longest delay, 64 s.
 const REMEMBERED: Duration = Duration::from_secs(512);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,8 +45,8 @@ struct LoopTable {
     slots: Vec<Slot>,
     used: usize,
     most: usize,
-    /// Whether entries that have returned may be replaced, too. True in the table of bundles that no link vouches for:
-    /// a sender that sends each bundle twice would otherwise occupy all of it.
+    /// Whether entries of bundles that have returned may be replaced, too. True in the table of bundles that no link
+    /// vouches for: a sender that sends each bundle twice would otherwise occupy all of it.
     yields: bool,
 }
 

@@ -1,6 +1,7 @@
 //! Payload bytes in memory, and their release once the store has them: at once if nothing else refers to the bundle,
 //! else when its last transmission has ended. While memory is scarce, waiting bundles get memory of their own instead
-//! of the read buffers they arrived in, and new bundles are refused.
+//! of the read buffers they arrived in, and new bundles are refused, at [`Pressure::High`] only those that no link
+//! vouches for.
 
 use crate::io::Pressure;
 use crate::neighbours::link::Link;
@@ -16,13 +17,13 @@ pub(crate) struct Memory {
     scarce: Lazy<Scarce>,
 }
 
-/// State that exists only once memory was scarce.
+/// State that is allocated when memory first is scarce.
 #[derive(Debug)]
 struct Scarce {
     /// Bundles whose payload is to be released but is still in use, with the payload's place on disk.
     on_disk: BTreeMap<Handle, Payload>,
     pressure: Pressure,
-    /// Cursor of the walk in progress over all bundles that gives each one memory of its own.
+    /// Cursor of the walk over all bundles that gives each one memory of its own; `None` if no walk is in progress.
     settling: Option<CursorId>,
 }
 impl Scarce {

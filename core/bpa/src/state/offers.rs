@@ -1,5 +1,5 @@
 //! Offers to neighbours that are up: for each neighbour a cursor through the book and the best candidates so far. A
-//! bundle is taken from them only when a link has room, so that none is stranded on a link that goes down.
+//! candidate is taken only when a link has room for it, so that no bundle is queued for a link that then goes down.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use farlink_base::{Empty, Instant, PeerId, TimerKey};
@@ -51,7 +51,7 @@ pub(crate) struct Offers {
     busy: VecDeque<PeerId>,
 }
 
-// Most nodes carry no bundles that neighbours choose from.
+// Allocated on first use: the policies of most nodes offer no copies.
 impl Empty for Offers {
     type From = ();
     const EMPTY: &'static Self = &Offers { peers: BTreeMap::new(), busy: VecDeque::new() };
@@ -61,7 +61,8 @@ impl Empty for Offers {
 }
 
 impl Offers {
-    /// Begins the offer to a neighbour that came up. With `awaits`, its summary is awaited until then.
+    /// Begins the offer to a neighbour that came up. `awaits`: the time until which the neighbour's summary is awaited;
+    /// `None`: no summary is awaited.
     pub fn begin(&mut self, book: &mut Book, peer: PeerId, awaits: Option<Instant>) {
         debug_assert!(!self.peers.contains_key(&peer), "it was down");
         let cursor = book.open_cursor();
@@ -76,7 +77,7 @@ impl Offers {
             offer.timer = Some(timer);
         }
     }
-    /// Ends the offer to a neighbour that went down. Returns the timer of its summary, which is no longer needed.
+    /// Ends the offer to a neighbour that went down. Returns the timer of the wait for its summary, to be cancelled.
     pub fn end(&mut self, book: &mut Book, peer: PeerId) -> Option<TimerKey> {
         let offer = self.peers.remove(&peer)?;
         book.close_cursor(offer.cursor);
@@ -85,7 +86,7 @@ impl Offers {
         }
         offer.timer
     }
-    /// Ends the wait for a neighbour's summary. Returns its timer, which is no longer needed.
+    /// Ends the wait for a neighbour's summary. Returns the timer of the wait, to be cancelled.
     pub fn end_summary_wait(&mut self, peer: PeerId) -> Option<TimerKey> {
         let timer = self.peers.get_mut(&peer).and_then(|offer| {
             offer.awaits = None;

@@ -48,17 +48,17 @@ impl Outbound {
             return Some(bundle);
         }
         let bundle = self.backoff.made()?.pop(now)?;
-        // The bundle was refused for lack of room, which is to be tried now.
+        // The refusals are forgotten, so that routing tries the neighbour that had no room again.
         self.waits.forgive(bundle);
         Some(bundle)
     }
-    /// Has newly arrived bundles considered for all neighbours.
+    /// Causes newly arrived bundles to be considered for all neighbours with an offer.
     pub fn wake_offers(&mut self) {
         if let Some(offers) = self.offers.made() {
             offers.wake_all();
         }
     }
-    /// Removes a bundle that departs from the side tables.
+    /// Removes a departing bundle from the tables of partial sends, waits and backoffs.
     pub fn forget(&mut self, bundle: Handle) {
         self.partial_sends.forget(bundle);
         self.waits.forget(bundle);

@@ -16,8 +16,8 @@ pub(crate) enum Debt {
     Offer(OfferToken),
     /// An application that requested to send the bundle.
     Request(RequestId),
-    /// A layer that offers the bundle of which this one is a piece, and the range of that bundle's bytes to promise
-    /// then.
+    /// A layer that offers the bundle of which this one is a piece; once the piece is durable, this range of the
+    /// offered bundle's bytes may be promised.
     Piece(OfferToken, (u64, u64)),
     /// The pieces of this offer, which are dropped once this whole bundle is durable.
     Pieces(OfferToken),

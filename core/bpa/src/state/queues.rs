@@ -1,7 +1,7 @@
 //! Bundles queued for links: one list per link, priority and contact, in order of arrival.
 //!
-//! Owns the retention constraint `Queue`. A list whose contact is over, or whose link is gone, is released as a whole;
-//! its bundles are then routed again, a few at a time.
+//! Owns the retention constraint `Queue`. A list is released as a whole if its contact is over, its link is down or
+//! removed, or all routes are reconsidered; its bundles are then routed again, a few at a time.
 
 use crate::state::slab::{NIL, Slab};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 use farlink_base::{Instant, LinkId, Priority, TimerKey};
 use farlink_book::{Book, Handle, Held, NextHop, RetentionConstraint};
 
-/// Most places examined to find the former place of a bundle that comes back.
+/// Most entries examined from the front of a list to find the place of a bundle that is queued again.
 const BACK_SCAN: usize = 64;
 
 /// Order of lists in a link's queue: most urgent first, then earliest contact.
@@ -73,7 +73,7 @@ pub(crate) struct Taken {
     pub copy: bool,
     /// Link of the queue.
     pub link: LinkId,
-    /// Timer of the emptied list, which is no longer needed.
+    /// Timer of the list if it is empty now, to be cancelled.
     pub timer: Option<TimerKey>,
 }
 
@@ -139,7 +139,7 @@ impl Queues {
         let own = number(bundle);
         let newest = self.legs.get(last).is_none_or(|leg| number(leg.bundle) < own);
         let after = |at: &u32| self.legs.get(*at).map(|leg| leg.next);
-        // A bundle that comes back is among the oldest, so a short scan from the front suffices.
+        // A bundle that is queued again is among the oldest, so a short scan from the front suffices.
         let among = (!newest).then(|| {
             let mut ahead = core::iter::successors(Some(first), after).take(BACK_SCAN);
             ahead.find(|at| self.legs.get(*at).is_some_and(|leg| own < number(leg.bundle)))
@@ -152,7 +152,7 @@ impl Queues {
         }
         self.join(list, prev, next, at, at);
     }
-    /// Links adjacent places of a list: `after` follows `prev`, and `before` precedes `next`.
+    /// Sets the links of adjacent entries of a list: `after` is to follow `prev`, and `before` is to precede `next`.
     fn join(&mut self, list: u32, prev: u32, next: u32, after: u32, before: u32) {
         match self.legs.get_mut(prev) {
             Some(entry) => entry.next = after,
@@ -262,7 +262,7 @@ impl Queues {
         }
         self.loose.push_back(list.0);
     }
-    /// Releases all lists of a link. Returns their timers, which are no longer needed.
+    /// Releases all lists of a link. Returns their timers, to be cancelled.
     pub fn let_link_go(&mut self, link: LinkId) -> alloc::vec::Vec<TimerKey> {
         let Some(queue) = self.links.remove(&link) else { return alloc::vec::Vec::new() };
         let mut timers = alloc::vec::Vec::new();

@@ -1,5 +1,5 @@
-//! Operator quotas of the store for some sources and some neighbours: a full node refuses bundles of those that filled
-//! it and goes on accepting bundles of others.
+//! Operators' bounds on the store's use by some sources or neighbours: the node refuses further bundles of those that
+//! have used up their quota, and goes on accepting bundles of others.
 //!
 //! Bundles are summed by source and by previous node, and each quota is the sum over the parties it applies to, so new
 //! quotas take effect without a walk over held bundles.

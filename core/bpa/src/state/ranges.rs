@@ -35,7 +35,7 @@ impl Ranges {
         if start >= end {
             return;
         }
-        // Ranges must neither overlap nor touch: `covers` looks at a single one.
+        // Ranges must neither overlap nor touch, because `covers` examines only one.
         while let Some((s, e)) = self.ranges.range(..=end).next_back().map(|(s, e)| (*s, *e)) {
             if e < start {
                 break;

@@ -1,14 +1,15 @@
-//! Bounded memories of bundle identities: of delivered bundles, of bundles that policies banned, and of bundles deleted
-//! on arrival with a report. Each has a bound of its own, so that no kind evicts another.
+//! Bounded tables of bundle identities: of delivered bundles, of bundles that policies banned, of bundles whose
+//! deletion on arrival was reported, and of recently forwarded bundles (`loops`). Each has a bound of its own, so that
+//! no kind evicts another.
 
 use crate::state::loops::Loops;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::{Empty, Lazy};
 
-/// Most identities remembered as reported: senders try again within minutes.
+/// Most identities remembered as reported. They are needed only for minutes, until the sender has tried again.
 const REPORTED_MAX: usize = 8192;
-/// Identities per page of the order; adding a page copies none of the others.
+/// Identities in one page of `order`; adding a page copies none of the others, so no call takes long.
 const PAGE: usize = 512;
 
 /// The newest identities; the oldest are forgotten first.
@@ -60,7 +61,6 @@ struct Kinds {
 }
 impl Kinds {
     const fn new(capacity: usize) -> Self {
-        // Reports need fewer entries: senders try again within minutes.
         let few = if capacity < REPORTED_MAX { capacity } else { REPORTED_MAX };
         Kinds {
             delivered: Newest::new(capacity),
@@ -87,7 +87,7 @@ pub(crate) struct Delivered {
     pub vouched: bool,
 }
 impl Delivered {
-    /// Number kept for a delivery whose content is unknown.
+    /// Value of `kept` for a delivery whose content is unknown; not 0, which older records contain.
     const UNKNOWN: u64 = 2;
 
     fn of(kept: u64) -> Self {
@@ -95,7 +95,8 @@ impl Delivered {
         let known = if content == Delivered::UNKNOWN { 0 } else { content };
         Delivered { content: known, vouched: kept & 1 != 0 || kept == 0 }
     }
-    /// The record as one number; 0 in records of releases without content numbers.
+    /// The record as the number that the store keeps. Releases without content numbers stored 0, which is read as
+    /// vouched for.
     pub fn kept(self) -> u64 {
         let content = if self.content == 0 { Delivered::UNKNOWN } else { self.content & !1 };
         content | u64::from(self.vouched)
@@ -107,7 +108,7 @@ impl Delivered {
 pub(crate) struct Remembered(Lazy<Kinds>);
 
 impl Remembered {
-    /// Remembers up to `capacity` identities of each kind.
+    /// Remembers up to `capacity` identities of deliveries and of bans each, and fewer of reports.
     pub fn new(capacity: usize) -> Self {
         Remembered(Lazy::new(capacity))
     }

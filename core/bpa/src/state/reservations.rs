@@ -9,8 +9,8 @@ use farlink_book::Held;
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     made: BTreeMap<OfferToken, Promise>,
-    /// Sum of all reservations modulo 2^64; `carries` counts how often it passed that. A `u128` would align the whole
-    /// agent to 16 bytes.
+    /// Sum of all reservations modulo 2^64; `carries` is the sum divided by 2^64. A `u128` would align the whole agent
+    /// to 16 bytes.
     bytes: u64,
     carries: u32,
 }

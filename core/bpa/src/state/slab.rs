@@ -1,13 +1,14 @@
-//! Values in numbered places on pages: a new page moves no values, so no call takes long.
+//! Slab: values in numbered slots, which are stored in pages. Growth adds a page and moves no values, so no call takes
+//! long.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Number that refers to no place.
+/// Number that refers to no slot.
 pub(crate) const NIL: u32 = u32::MAX;
 const PAGE: usize = 16;
 
-/// Values in numbered places; free places are reused.
+/// Values in numbered slots; free slots are reused.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     pages: Vec<Box<[SlotPlace<T>; PAGE]>>,
@@ -28,7 +29,7 @@ impl<T> Slab<T> {
     pub fn len(&self) -> usize {
         self.used as usize
     }
-    /// Stores a value and returns its place.
+    /// Stores a value and returns the number of its slot.
     pub fn insert(&mut self, value: T) -> u32 {
         if self.free == NIL {
             let first = (self.pages.len() * PAGE) as u32;

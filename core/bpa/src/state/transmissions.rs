@@ -1,7 +1,7 @@
 //! Transmissions in progress: the bundle, link, range and labels of each.
 //!
-//! Owns the retention constraint `Send`. A transmission's number begins with the slot of its bundle, so that all
-//! transmissions of one bundle are adjacent.
+//! Owns the retention constraint `Send`. The upper 32 bits of a transmission's number are the slot of its bundle, so
+//! that all transmissions of one bundle are adjacent in the table.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -24,10 +24,8 @@ pub(crate) struct Sending {
     pub around: u64,
     /// Labels that count as given away with the bundle.
     pub gave: [u32; 2],
-    /// Whether a copy stays here.
+    /// Whether a copy is sent and the bundle itself stays held.
     pub keep: bool,
-    /// Whether a confirmation proves that the neighbour has the bundle.
-    pub reliable: bool,
 }
 
 /// All transmissions in progress.
@@ -113,7 +111,6 @@ mod tests {
             around: 0,
             gave: [0; 2],
             keep,
-            reliable: true,
         };
         let first = sends.begin(&mut book, sending(handles[0], true));
         let second = sends.begin(&mut book, sending(handles[0], false));

@@ -46,7 +46,7 @@ pub(crate) struct Waits {
     /// Bundles that came back: end of the delay, number of returns, and whether only unauthenticated neighbours
     /// returned them.
     back: BTreeMap<Handle, (Instant, u8, bool)>,
-    /// Bundles that were reported as too long for their link.
+    /// Bundles that were reported as too long for the MTU of their only route.
     unfit: BTreeSet<Handle>,
 }
 
@@ -63,7 +63,7 @@ impl Waits {
     /// Schedules a bundle to be routed again at this time, unless it is scheduled for an earlier time.
     pub fn until(&mut self, book: &mut Book, bundle: Handle, at: Instant) {
         let before = self.at.get(&bundle).copied();
-        // A wait without end needs no entry: only events end it.
+        // A wait without end needs no entry: it ends by an event, such as a new link.
         if at == Instant::MAX || before.is_some_and(|before| before <= at) {
             return;
         }
@@ -137,14 +137,14 @@ impl Waits {
     pub fn forgive(&mut self, bundle: Handle) {
         self.refused.remove(&bundle);
     }
-    /// Notes that a bundle exceeds the MTU of its only link. Returns whether this was not noted before.
+    /// Notes that a bundle exceeds the MTU of its only route. Returns false if this was noted before.
     pub fn note_unfit(&mut self, book: &mut Book, bundle: Handle) -> bool {
         if let Some(held) = book.get_mut(bundle) {
             held.flags.set(Flags::ASIDE, true);
         }
         self.unfit.insert(bundle)
     }
-    /// Whether a bundle exceeded the MTU of its only link.
+    /// Whether a bundle was noted as exceeding the MTU of its only route.
     pub fn is_unfit(&self, bundle: Handle) -> bool {
         self.unfit.contains(&bundle)
     }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn earlier_wait_wins_and_ends_refusal() {
-        // Neither a later time nor an endless wait may delay a retry that was agreed before.
+        // Neither a later time nor an endless wait may delay a retry that is already scheduled.
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
         let mut waits = Waits::default();
         waits.until(&mut book, handles[0], Instant(50));

@@ -1,10 +1,11 @@
 //! Wall time, as far as it is trusted.
 //!
-//! The last run ended before now, and no longer ago than the node may be down. A clock that contradicts this is
+//! The last run ended before now, and at most the longest plausible downtime ago. A clock that contradicts this is
 //! doubted: it lost its time or started without one (1970), or is ahead. Then lifetimes run on bundle ages, new bundles
-//! have no creation time (RFC 9171 4.2.7), and downtime counts as zero, though operating time that was noted counts.
-//! Keeping a bundle too long costs time; deleting it too early loses it. The clock is trusted again once it is
-//! corrected, once it passes the time noted by an earlier run with a fast clock, or once the operator confirms it.
+//! have no creation time (RFC 9171 4.2.7), and downtime counts as zero; only the noted operating time, for which the
+//! node ran in its runs so far, counts. Keeping a bundle too long costs room; deleting it too early loses it. The clock
+//! is trusted again once it is corrected, once it passes the time noted by an earlier run with a fast clock, or once
+//! the operator confirms it.
 
 use farlink_base::{Clock, DtnTime, Instant};
 
@@ -24,7 +25,8 @@ pub(crate) struct WallClock {
     confirmed: bool,
     /// Whether doubt was already reported.
     doubted: bool,
-    /// Operating time before the zero of this process's clock, as far as noted, ms.
+    /// Operating time of earlier runs, ms, less the reading of this process's clock when it was noted: added to a later
+    /// reading it gives the total.
     ran_before_ms: i64,
 }
 
@@ -111,11 +113,11 @@ impl WallClock {
             return None;
         }
         let off_ms = utc.0 as i64 - newest.0 as i64;
-        // The operator's word outweighs all evidence.
+        // The operator's confirmation outweighs all evidence.
         if self.confirmed {
             return None;
         }
-        // This run adds to the time that may have passed since.
+        // The time that this run has lasted since `newest` became known may have passed, too.
         let most = (u64::from(self.down_max_s) * 1000)
             .saturating_add(now.since(found).as_millis() as u64)
             .min(i64::MAX as u64) as i64;

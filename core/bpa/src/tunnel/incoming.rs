@@ -17,7 +17,7 @@ use farlink_base::{
 };
 use farlink_book::{Flags, Handle, Held, Origin, RetentionConstraint, Why};
 
-/// Most ranges of numbers in one signal.
+/// Most ranges of numbers in one signal, which bounds its length.
 const RUNS_MAX: usize = 2048;
 
 impl Agent {
@@ -64,8 +64,8 @@ impl Agent {
         out.push(Output::Open { output, bundle: meta });
     }
 
-    /// Takes the payload of an outer bundle: offers the inner bundle, applies a signal, or dispatches any other record
-    /// again.
+    /// Takes the payload of an outer bundle: offers the inner bundle or applies a signal; if it is another record, the
+    /// bundle is dispatched again for ordinary delivery.
     pub(crate) fn on_opened_outer<S: Sink<Output>>(
         &mut self,
         cx: &mut Context<'_, S>,
@@ -80,7 +80,7 @@ impl Agent {
         });
         let Some((meta, number, rule, codes)) = found else { return self.put_back(delivery, false) };
         if payload.is_stored() {
-            // A payload that is still on disk is longer than one read allows.
+            // A payload that is still on disk is longer than one read may be, so the inner bundle cannot be extracted.
             self.put_back(delivery, false);
             self.event_refused(Some(LinkId::TUNNEL), Some(&meta), Refusal::TooLarge, cx.out);
             return self.depart(cx, bundle, Why::Deleted(DeleteReason::DepletedStorage), None);
@@ -117,19 +117,21 @@ impl Agent {
         }
     }
 
-    /// Previous node of an inner bundle, which is that of its outer bundle, and whether no link vouches for it.
+    /// Neighbour that sent the outer bundle around an inner one, and whether the inner bundle counts as not vouched
+    /// for.
     pub(crate) fn previous_of_inside(&self, token: OfferToken) -> (PeerId, bool) {
         let held = self.deliveries.bundle_of(DeliveryId(token.ticket.0)).and_then(|bundle| self.book.get(bundle));
         // After a restart the previous node is unknown: the bundle gets no privileges.
         held.map_or((PeerId::NONE, true), |held| {
-            // A reassembled bundle has no such flag for its fragments' neighbours, so the neighbour must be configured,
-            // too.
+            // A reassembled outer bundle does not carry the flags of its fragments, so its neighbour must be
+            // configured, too.
             let peer = self.neighbours.peers().get(held.from);
             let configured = peer.is_some_and(|peer| peer.origin == Origin::Configured);
             (held.from, held.flags.has(Flags::STRANGE) || !configured)
         })
     }
-    /// Number that stands for the tunnel that a bundle came through as its previous node ([`PeerId::tunnel`]).
+    /// Previous node of a bundle that came through a tunnel: the number that stands for the tunnel
+    /// ([`PeerId::tunnel`]).
     pub(crate) fn tunnel_of(&self, token: OfferToken) -> PeerId {
         let place = self.tunnels.as_ref().and_then(|tunnels| tunnels.place_of(DeliveryId(token.ticket.0)));
         PeerId::tunnel(place.unwrap_or(0) as u32)

@@ -40,7 +40,7 @@ pub(crate) struct ReceivedTunnelSignal {
     pub source: NodeId,
     pub rule: usize,
     pub answer: Answer,
-    /// Ranges of transmission numbers; the last one is applied next.
+    /// Ranges of transmission numbers, applied from the end of the list.
     pub runs: Vec<Numbers>,
 }
 
@@ -96,14 +96,15 @@ pub(crate) enum Due {
     Send(TunnelSignalGroup, Ranges),
 }
 
-/// Consequence of a bundle's departure for tunnels.
+/// Relation of a departed bundle to tunnels, and the entries that the caller must end.
 #[derive(Debug, PartialEq)]
 pub(crate) enum End {
     /// Nothing: no tunnel knows the bundle.
     Nothing,
     /// The bundle was the outer one of the bundle with this number.
     Outer(u64),
-    /// The bundle was an inner one: its outer bundle, and its transmission if the caller must end that.
+    /// The bundle was an inner one. Contains its outer bundle, if held, and its transmission, if the caller must end
+    /// it.
     Inner(Option<Handle>, Option<SendId>),
 }
 
@@ -185,10 +186,10 @@ impl Tunnels {
     fn get_mut(&mut self, number: u64) -> Option<&mut Inner> {
         self.inner.get_mut(&number)
     }
-    /// Whether a tunnel takes no more bundles for now; if so, this bundle joins its line.
+    /// Whether a tunnel takes no more bundles for now; if so, this bundle joins the line for it.
     fn is_full(&mut self, rule: usize, held: &Held) -> bool {
         let Some(tunnel) = self.tunnels.get_mut(rule) else { return false };
-        // At least one bundle may enter, whatever the setting.
+        // At least one bundle may enter, even if the setting is 0.
         let under_way = tunnel.bundles >= tunnel.settings.bundles.max(1) || tunnel.bytes >= BYTES_MAX;
         if under_way {
             tunnel.line.insert((Reverse(held.bundle.priority), held.number, held.handle()));
@@ -222,7 +223,7 @@ impl Tunnels {
         }
         given
     }
-    /// Notes the outer bundle of a transmission.
+    /// Records the outer bundle made for the inner bundle `number`.
     fn wrapped(&mut self, number: u64, outer: &Held) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
         (inner.outer, inner.made) = (Some(outer.handle()), true);
@@ -234,7 +235,7 @@ impl Tunnels {
     /// that another node has it.
     fn came_back(&mut self, number: u64) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
-        // Numbers are drained from both tables, which must agree.
+        // The bundle's list of numbers and the table by number must agree.
         for given in inner.given.drain(..) {
             self.given.remove(&given);
         }
@@ -277,7 +278,7 @@ impl Tunnels {
         if let Some((inside, rule, bytes, size)) = self.outer.remove(&number) {
             self.bytes -= size;
             self.out(rule, bytes);
-            // The inner bundle may have a newer outer one by now.
+            // The inner bundle may have a newer outer bundle by now; then this end means nothing for it.
             let its = |inner: &&mut Inner| inner.outer == Some(held.handle());
             let Some(inner) = self.inner.get_mut(&inside).filter(its) else { return End::Nothing };
             inner.outer = None;

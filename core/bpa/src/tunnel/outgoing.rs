@@ -31,7 +31,7 @@ impl Agent {
         let ranked = tunnels.all().filter_map(|(rule, tunnel)| Some((tunnel.to.iter().filter_map(rank).max()?, rule)));
         let (_, rule) = ranked.max_by_key(|(rank, rule)| (*rank, Reverse(*rule)))?;
         let codes = tunnels.settings(rule)?.codes;
-        // Two tunnels that lead into each other would let a bundle grow without bound.
+        // Two tunnels that lead into each other would wrap a bundle again and again, without bound.
         let deep = held.bundle.is_administrative() && edge.depth(&held.bundle, codes, DEPTH_MAX) >= DEPTH_MAX;
         (!deep && !held.bundle.is_for_group()).then_some(rule)
     }
@@ -85,7 +85,6 @@ impl Agent {
             around: 0,
             gave: [0; 2],
             keep: false,
-            reliable,
         };
         let id = self.outbound.transmissions.begin(&mut self.book, sending);
         let last = self.book.release(bundle, RetentionConstraint::Route);
@@ -109,7 +108,7 @@ impl Agent {
         true
     }
 
-    /// Abandons the earlier transmission of a bundle that came back and enters the tunnel again.
+    /// Ends the earlier transmission of a bundle that came back and is about to enter a tunnel again.
     fn leave_behind<S: Sink<Output>>(&mut self, cx: &mut Context<'_, S>, number: u64) {
         let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
         let Some((outer, id)) = inner.and_then(|inner| Some((inner.outer, inner.send?))) else { return };
@@ -125,7 +124,7 @@ impl Agent {
             return;
         };
         let Some(held) = self.book.get(bundle) else {
-            // The bundle left meanwhile.
+            // The bundle departed while it was being encoded.
             let _ = self.outbound.transmissions.end(&mut self.book, id);
             return;
         };
@@ -261,7 +260,7 @@ impl Agent {
             self.bounds.memory.try_again(&mut self.book, bundle);
             return self.after_send(cx, &sending, last);
         }
-        // The signal came after the bundle was already to be sent again.
+        // No transmission was in progress: the signal came when the bundle already waited to be sent again.
         self.leave_queues(bundle);
         let last = self.book.release(bundle, RetentionConstraint::Route);
         if last || self.is_done(bundle) {

@@ -11,7 +11,7 @@ pub(crate) struct Repeats {
 }
 impl Repeats {
     pub fn at(&mut self, number: u64, at: Instant) {
-        // A former time would stay in the order by time and fire as well.
+        // Otherwise the bundle's earlier time would remain in `at` and come due, too.
         self.stop(number);
         self.at.insert((at, number));
         self.of.insert(number, at);

@@ -14,7 +14,7 @@ use alloc::string::String;
 use farlink_base::{Event, Instant, Sink, format_duration};
 use farlink_book::{Held, RetentionConstraint};
 
-/// Most bundles of one signal that one step examines.
+/// Most bundles of one signal that one step examines, so that a long signal does not delay other steps.
 const STEP: usize = 8;
 
 impl Agent {
@@ -39,7 +39,7 @@ impl Agent {
         if signal.runs.is_empty() || !signal.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
             return self.event(out, Event::CustodySignalIgnored { from: signal.source });
         }
-        // Merged ranges: repeated numbers cost one look only.
+        // Ranges are merged, so that a number is examined once even if the signal repeats it.
         let mut numbers = Ranges::default();
         signal.runs.iter().for_each(|run| numbers.insert(run.first..run.last.saturating_add(1)));
         signal.runs = runs_of(&numbers);
@@ -54,7 +54,7 @@ impl Agent {
     ) {
         for _ in 0..STEP {
             let Some(run) = signal.runs.pop() else { return };
-            // Unassigned stretches of a range are skipped in one step.
+            // Numbers of transmissions that are no longer remembered are skipped together.
             let Some((given, number)) =
                 self.tunnels.as_ref().and_then(|tunnels| tunnels.first_given(run.first, run.last))
             else {

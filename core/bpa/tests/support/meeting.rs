@@ -29,7 +29,7 @@ pub fn fail_all(node: &mut Node) {
         node.fail(sent.id, None);
     }
 }
-/// Receives a bundle of `ipn:5` from a stranger that then disconnects.
+/// Receives a bundle of `ipn:5` from an unconfigured peer that then disconnects.
 pub fn carried(node: &mut Node, sequence: u64, to: EndpointId) {
     let link = node.comes(7, EndpointId::ipn(77, 0));
     node.receive_over(link, sequence, Bundle::new(EndpointId::ipn(5, 5), to, sequence));

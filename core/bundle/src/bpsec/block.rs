@@ -134,7 +134,7 @@ fn read_targets(reader: &mut CborReader<'_>) -> Result<Vec<u64>, Malformed> {
         if count == 0 || count > TARGETS_MAX {
             return reader.error_at(at, "a security block has a target, and no more than a bundle has blocks");
         }
-        // Grows with the items read: the count is a claim of the peer.
+        // No capacity is reserved for `count`: a peer may state a large one and send few items.
         let mut targets = Vec::new();
         for _ in 0..count {
             let at = reader.position();
@@ -265,7 +265,7 @@ mod tests {
         let plain = SecurityBlock { parameters: Pairs::new(), ..sample() };
         for (block, flags) in [(plain, 0), (sample(), 1)] {
             let written = block.encode();
-            // After [0, 2, 300] and -7.
+            // The flags follow the targets [0, 2, 300] and the context -7, encoded as 0x26.
             let at = written.iter().position(|byte| *byte == 0x26).unwrap() + 1;
             assert_eq!(written[at], flags);
             let mut other = written.clone();

@@ -85,7 +85,7 @@ fn run<C: AeadInPlace + KeyInit>(
     nonce.copy_from_slice(iv);
     if let Some(tag) = tag {
         let mut expected = Tag::<C>::default();
-        // Never true of GCM: it keeps the copy below from panicking for another cipher.
+        // GCM tags always have this length; with a cipher of longer or shorter tags the copy below would panic.
         if expected.len() != TAG_LEN {
             return Err(SecurityFault::Parameters);
         }
@@ -195,7 +195,7 @@ pub fn seal(
     let mut text = text_of(bundle, target)?;
     let aad = scope::preface(bundle, target, own, suite.scope)?;
     let tag = gcm(suite.aes, key, &suite.iv, &aad, &mut text, None, faster)?;
-    // A fill pattern stays as it is: only its tag is real.
+    // A fill pattern (simulated payload) has no bytes to encrypt: only the tag is computed.
     if target != PAYLOAD || !bundle.payload.is_fill() {
         put_back(bundle, target, text);
     }

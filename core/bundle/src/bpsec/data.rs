@@ -1,4 +1,4 @@
-//! Access to the data of targets: reading, replacing, and removing CRCs.
+//! Access to the data of security targets: it is read and replaced, and the CRCs of the targets are removed.
 
 use super::{PAYLOAD, PRIMARY, SecurityFault};
 use crate::encode::put_fields;

@@ -46,7 +46,7 @@ pub const AES_GCM: i64 = 2;
 pub enum SecurityFault {
     /// The block violates RFC 9172 3.6.
     Malformed,
-    /// A target is missing from the bundle, or must not be one.
+    /// A target is missing from the bundle, or is a block that this operation must not target.
     Target,
     /// The context is not one of RFC 9173.
     Context,

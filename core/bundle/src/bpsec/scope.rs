@@ -145,7 +145,7 @@ mod tests {
         let mut again = Vec::new();
         canonical(&mut CborReader::new(&out, 0, true), &mut again, 8).unwrap();
         assert_eq!(again, out);
-        // The same holds within a bundle.
+        // The received primary block of a bundle is made canonical in the same way.
         let plain = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default()).build();
         let other = |raw: &[u8]| primary(&Bundle { primary_raw: Some(Bytes::copy_from_slice(raw)), ..plain.clone() });
         assert_eq!((other(&lax), other(&out)), (out.clone(), out));

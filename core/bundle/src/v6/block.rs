@@ -52,9 +52,9 @@ pub mod kind {
     pub const AGE: u8 = 20;
     /// Permits of spray-and-wait (ION).
     pub const PERMITS: u8 = 21;
-    /// Labels of the router and of the congestion control (private use, ours).
+    /// Labels of the router and of the congestion control (Farlink's private block).
     pub const LABELS: u8 = 240;
-    /// Unvouched bundle (private use, ours).
+    /// Mark that a node on the path received the bundle from an unconfigured neighbour (Farlink's private block).
     pub const UNVOUCHED: u8 = 241;
 }
 
@@ -114,7 +114,7 @@ impl<'a> References<'a> {
     fn read(reader: &mut FieldReader<'a>, bytes: &'a [u8], names: NameTable<'_>) -> Result<Self, HeadError> {
         let count = reader.sdnv()?;
         let start = reader.position();
-        // The count is a claim of the peer: nothing is allocated for it.
+        // Nothing is allocated for `count`: a peer may state a large one and send few references.
         for _ in 0..count {
             let at = reader.position();
             let pair = (reader.sdnv()?, reader.sdnv()?);
@@ -122,7 +122,7 @@ impl<'a> References<'a> {
         }
         Ok(References { bytes: &bytes[start..reader.position()], count })
     }
-    /// Endpoint IDs referred to, the first `most` at most; malformed ones are skipped.
+    /// Endpoint IDs of the first `most` references; malformed ones are skipped.
     pub fn endpoints(&self, names: NameTable<'_>, most: usize) -> Vec<EndpointId> {
         let mut reader = FieldReader::closed(self.bytes, 0, "");
         let mut next = || Some((reader.sdnv().ok()?, reader.sdnv().ok()?));

@@ -35,7 +35,7 @@ fn walk(reader: &mut PayloadReader<'_>) -> Result<(), EndError> {
     number(reader)?;
     let primary = number(reader)?;
     skip(reader, primary, MAX_HEAD_BYTES as u64)?;
-    // The payload block, and as many others as a reader accepts.
+    // A reader accepts the payload block and `MAX_EXTENSION_BLOCKS` others.
     for _ in 0..=MAX_EXTENSION_BLOCKS {
         let of = byte(reader)?;
         let flags = number(reader)?;
@@ -50,7 +50,7 @@ fn walk(reader: &mut PayloadReader<'_>) -> Result<(), EndError> {
                 number(reader)?;
             }
         }
-        // Only a payload may be longer than a head.
+        // Only the payload may be longer than `MAX_HEAD_BYTES`.
         let most = if of == kind::PAYLOAD { u64::MAX } else { MAX_HEAD_BYTES as u64 };
         let length = number(reader)?;
         skip(reader, length, most)?;

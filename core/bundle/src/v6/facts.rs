@@ -121,7 +121,7 @@ impl BlockSummary {
                 self.service = self.service.or(Some(*service));
                 true
             }
-            // Replicated in fragments, one number would stand for several bundles.
+            // If every fragment carried the block, one number would stand for several bundles.
             Meaning::Custody { id, custodian } if block.start.flags & block_flags::REPLICATE == 0 => {
                 self.number.get_or_insert_with(|| (*id, custodian.clone()));
                 true

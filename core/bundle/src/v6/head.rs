@@ -1,5 +1,5 @@
-//! Parser of all blocks but the payload's bytes: those before the payload from the first bytes of a bundle, those after
-//! it from the last (RFC 5050 4).
+//! Parser of a bundle's blocks, in two calls: first the blocks before the payload and the payload's header, then the
+//! blocks after the payload (RFC 5050 4).
 
 use super::block::{Block, Start, block_flags, kind};
 use super::names::NameTable;
@@ -51,7 +51,7 @@ impl BundleHead {
                 if start.flags & block_flags::LAST != 0 {
                     return reader.bad_at(start.at, "the last block comes before the payload");
                 }
-                // Checked before the data arrives, or a peer could make a node wait for it.
+                // The length is checked before the data arrives: a node must not wait for data that it will refuse.
                 if start.len > MAX_HEAD_BYTES as u64 {
                     return reader.bad_at(start.at, "the blocks before the payload are longer than 64 KiB");
                 }

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DtnTime, Facts, Payload, Rare, Refusal};
 
 /// Number of sequence numbers per millisecond for which millisecond and number together fit 32 bits. ION truncates
-/// sequence numbers to 32 bits: it would merge bundles that then look alike, and its signals and reports would not
-/// match ours.
+/// longer sequence numbers to 32 bits: it would take different bundles for one, and its signals and reports would match
+/// no bundle of this node.
 const NARROW: u64 = 1 << 22;
 
 /// Creation time in seconds, and a sequence number with the milliseconds in front: distinct timestamps stay distinct,
@@ -30,7 +30,8 @@ fn timestamp(creation: CreationTimestamp) -> (u64, u64) {
         number @ ..NARROW => part << NARROW.ilog2() | number,
         number => (1 << 44 | part << 32).saturating_add(number),
     };
-    // Second 0 means unknown: timestamps in it move to second 1, with numbers of their own.
+    // A time of 0 means unknown, so timestamps within second 0 move to second 1; bit 62 keeps their numbers distinct
+    // from those of second 1.
     if ms < 1000 { (1, sequence | 1 << 62) } else { (ms / 1000, sequence) }
 }
 
@@ -65,7 +66,8 @@ fn references(endpoints: [&EndpointId; 4]) -> Result<([(u64, u64); 4], Vec<u8>),
 // 5050-4.2-1, 5050-4.2-2, 5050-5.2-3
 pub fn make(draft: &BundleDraft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
     let endpoints = [&draft.destination, &draft.source, &draft.report_to, &EndpointId::Null];
-    // An administrative record must reach its requester, by the name it used, even one that applications may not use.
+    // An administrative record goes to the endpoint ID in the bundle that requested it, even to one that applications
+    // of this node may not use.
     if !draft.facts.has(Facts::ADMIN) && !endpoints.iter().all(|endpoint| may_be_given(endpoint)) {
         return Err(Refusal::NotAcceptable);
     }

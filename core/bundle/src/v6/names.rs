@@ -12,8 +12,8 @@ use farlink_base::OtherName;
 
 /// Longest scheme name, and longest scheme-specific part, in bytes (RFC 5050 4.4).
 pub(super) const PART_MAX: usize = 1023;
-/// Scheme code for schemes without a code in BPv7: the part is the text of the whole endpoint ID, as CBOR. IANA
-/// reserves the code 0.
+/// Scheme code, in the engine, of endpoint IDs whose scheme has no code in BPv7: their scheme-specific part is the text
+/// of the whole endpoint ID, as CBOR. IANA reserves the code 0.
 const TEXT_SCHEME: u64 = 0;
 
 /// Table that resolves endpoint ID references.
@@ -33,7 +33,7 @@ impl<'a> NameTable<'a> {
     fn place(&self, offset: u64) -> Result<usize, &'static str> {
         let at = usize::try_from(offset).ok().filter(|at| *at < self.dictionary.len());
         let Some(at) = at else { return Err("an endpoint ID beyond the dictionary") };
-        // Strings may share a suffix; a strict reader wants whole strings.
+        // A reference into the middle of a string refers to its end; a strict reader refuses that.
         if self.profile == Profile::Strict && at > 0 && self.dictionary[at - 1] != 0 {
             return Err("an endpoint ID inside a string of the dictionary");
         }

@@ -128,7 +128,7 @@ pub(super) fn read_primary(reader: &mut FieldReader<'_>, profile: Profile) -> Re
     if !part.is_at_end() {
         return part.bad("the primary block is longer than its fields");
     }
-    // Milliseconds from here on: a larger time would wrap.
+    // The engine counts milliseconds, which overflow for the largest number of seconds.
     let Some(time) = seconds.checked_mul(1000) else { return part.bad_at(0, "a creation time out of range") };
     let names = NameTable { dictionary, profile };
     let endpoint = |pair| names.endpoint(pair).or_else(|reason| part.bad_at(0, reason));

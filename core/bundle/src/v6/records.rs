@@ -12,7 +12,7 @@ use farlink_base::{BundleMeta, Bytes, DtnTime, Malformed};
 const STATUS_REPORT: u8 = 1;
 const CUSTODY_SIGNAL: u8 = 2;
 const AGGREGATE_SIGNAL: u8 = 4;
-/// Record type of policy signals (ours): reserved by RFC 5050 6.1 and unassigned since.
+/// Record type of policy signals, chosen by Farlink: RFC 5050 6.1 reserves it, and it was never assigned.
 const SIGNAL: u8 = 15;
 /// Flag: the subject is a fragment.
 const FRAGMENT: u8 = 1;

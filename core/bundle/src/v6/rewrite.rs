@@ -85,7 +85,8 @@ impl<'a> Rewrite<'a> {
             }
         };
         self.add_missing(out);
-        // Rewritten before the payload's header: whether the payload block is the last depends on them.
+        // The blocks after the payload are rewritten first: if none of them is left, the payload block gets the
+        // last-block flag.
         let rest = self.after(after, names)?;
         let last = if rest.is_empty() { block_flags::LAST } else { 0 };
         if self.shape.is_none() && payload.flags & block_flags::LAST == last {
@@ -145,7 +146,7 @@ impl<'a> Rewrite<'a> {
     // 5050-5.8-4, 5050-5.8-5, 5050-5.8-6
     fn change(&mut self, block: &Block<'_>, after: bool) -> BlockChange {
         let replicate = block.start.flags & block_flags::REPLICATE != 0;
-        // Without creation time every fragment needs the age to expire by.
+        // A bundle without creation time expires by its age, so each of its fragments needs the age block.
         let ages = block.of_hops() == AGE && self.meta.created_ms == 0;
         let takes = self.shape.is_none_or(|shape| match after {
             false => shape.first || replicate || ages,
@@ -171,7 +172,7 @@ impl<'a> Rewrite<'a> {
                 Some(_) => BlockChange::Keep,
             },
             Meaning::Unvouched if !hop.unvouched || !first => BlockChange::Remove,
-            // Replicated in fragments, one number would stand for several bundles.
+            // If every fragment carried the block, one number would stand for several bundles.
             Meaning::Custody { .. } if replicate && hop.transfer.is_some() => BlockChange::Remove,
             Meaning::Custody { id, custodian } => self.number(hop, *id, custodian, first),
             _ => BlockChange::Keep,

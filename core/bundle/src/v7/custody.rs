@@ -13,8 +13,8 @@ use farlink_base::{BundleMeta, Bytes, Malformed, Transfer};
 /// CBOR major types used by compressed signals only.
 const NEGATIVE: u8 = 1;
 const MAP: u8 = 5;
-/// Maximum number of run lengths in one sequence, and of sequences for one code. Each takes at least a byte, and no
-/// record of ours is that long.
+/// Maximum number of run lengths in one sequence, and of sequences for one code. Each takes at least a byte, and this
+/// node writes no record of that length.
 const RUNS_MAX: u64 = 1 << 16;
 /// Maximum number of event codes in one signal; checking for repeated codes takes quadratic time.
 const KINDS_MAX: u64 = 256;

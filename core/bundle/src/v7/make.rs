@@ -60,8 +60,8 @@ fn crc_for(crc: CrcType, payload: &Payload) -> CrcType {
 
 /// Creates a bundle. Combinations that RFC 9171 4.2.3 forbids are adjusted: an anonymous bundle must not be fragmented
 /// and requests no reports, an administrative one requests no reports. Without creation time it gets an age block
-/// (4.4.2). All blocks have this CRC type, but the primary block always has a CRC (4.3.1). That of the payload is
-/// computed here.
+/// (4.4.2). All blocks get the CRC type `crc`, except that the primary block always has a CRC (4.3.1) and a payload on
+/// disk has none.
 pub fn make(
     draft: &BundleDraft,
     creation: CreationTimestamp,
@@ -69,7 +69,7 @@ pub fn make(
     crc: CrcType,
     accel: &Accel,
 ) -> BundleMeta {
-    // Without identity, and for records, there is neither custody nor a report.
+    // Anonymous bundles and administrative records request neither custody nor reports.
     let signs = !draft.source.is_null() && !draft.facts.has(Facts::ADMIN);
     let asks = draft.custody > 0 && signs;
     let reports = draft.reporting.as_ref().filter(|_| signs);
@@ -81,7 +81,8 @@ pub fn make(
     let mut number = 1;
     let mut add = |kind, data: BlockData| {
         number += 1;
-        // Replicated in fragments, and without flags that unaware nodes would act upon.
+        // Every fragment gets the block; the other flags are clear, so that nodes which do not know the block forward
+        // it.
         put_block((kind, number, BlockFlags(BlockFlags::REPLICATE), crc), &data, &mut head, accel);
         found.understood(data);
     };

@@ -31,9 +31,9 @@ pub(super) struct PayloadShape {
     pub(super) len: u64,
     /// CRC type of the payload block.
     pub(super) crc: CrcType,
-    /// Whether blocks not marked for replication go along.
+    /// Whether blocks that are not marked for replication are written.
     pub(super) all_blocks: bool,
-    /// Whether the age block goes along even if not marked for replication.
+    /// Whether the age block is written even if it is not marked for replication.
     pub(super) age: bool,
 }
 impl PayloadShape {
@@ -260,7 +260,7 @@ impl<O: ByteSink> Rewrite<'_, O> {
     }
 
     fn change_labels(&mut self, new: Option<[u32; 2]>, old: [u32; 2]) -> BlockChange {
-        // Only the first labels block is ours to change.
+        // New labels go into the first labels block; without labels, all such blocks are removed.
         let first = !core::mem::replace(&mut self.labels, true);
         match new {
             None => BlockChange::Remove,

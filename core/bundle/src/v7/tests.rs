@@ -195,8 +195,8 @@ fn security_block_flags_set_no_duties() {
 /// Keeps 9172-3.8-2.
 #[test]
 fn security_block_is_never_discarded() {
-    // RFC 9172 3.7, 3.8: without its security block, ciphertext would look like unsigned plaintext, after a restart as
-    // at the next node.
+    // RFC 9172 3.7, 3.8: without its security block, ciphertext would look like unsigned plaintext, both after a
+    // restart of this node and at the next one.
     for kind in [11, 12] {
         let mut bundle = plain(b"cipher");
         let data = BlockData::Unknown(Bytes::from_static(&[0x81, 1]));
@@ -266,7 +266,8 @@ fn fragment_keeps_primary_block_encoding() {
 
 #[test]
 fn hop_blocks_keep_bundle_readable() {
-    // The next node accepts every bundle this one forwards, however many follow and however long their names are.
+    // Every bundle that a node forwards must be accepted by the next node, on a path of any length and with node names
+    // of any length.
     let numbers = 5..5 + crate::MAX_EXTENSION_BLOCKS as u64;
     let mut most = plain(b"data");
     most.extensions.extend(numbers.map(|number| unknown(number, 0)));
@@ -319,7 +320,7 @@ fn stored_fragment_renders_from_loaded_bytes() {
         let want = render_loaded(&meta, bytes.clone(), &hop, Some(cut), &accel(), &mut BytesMut::new());
         assert_eq!(piece.finish(bytes), want);
     }
-    // Sent whole, it keeps the received CRC, on disk or loaded.
+    // The whole bundle keeps the received CRC although its payload is on disk.
     let whole = render(&meta, &hop, None, &accel(), &mut BytesMut::new());
     assert_eq!(whole.tail, tail(&through(&plain(b"0123456789")).0));
 }

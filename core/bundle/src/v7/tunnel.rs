@@ -94,7 +94,7 @@ pub fn depth(payload: &Payload, kind: u64, most: usize) -> usize {
         let Ok(Some(begun)) = super::begin(&carried.bundle, Profile::Permissive, &Accel::default()) else {
             return depth + 1;
         };
-        // An encrypted record cannot be looked into.
+        // The payload of an encrypted bundle cannot be read, so deeper levels are not counted.
         if !begun.meta.is_administrative() || begun.meta.facts.has(Facts::SEALED) {
             return depth + 1;
         }

@@ -1,4 +1,5 @@
-//! Fragmentation by the letter of RFC 9171 5.8, on whole bundles: the reference for cuts of the codec.
+//! Reference implementation of fragmentation (RFC 9171 5.8) on decoded bundles, with which fragments of the codec are
+//! compared.
 
 use farlink_base::DtnTime;
 use farlink_bundle::{BlockData, BlockFlags, Bundle, BundleFlags, ExtensionBlock, FragmentInfo};

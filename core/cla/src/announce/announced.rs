@@ -42,12 +42,12 @@ pub struct AnnouncedNode {
 pub enum NodeState {
     /// No link; the node waits for an attempt to connect.
     Waiting {
-        /// Earliest time of the attempt; a later end of the address's backoff delays it further.
+        /// Earliest time of the next attempt to connect, unless the backoff of the address ends later.
         until: Instant,
     },
     /// A link to the node was made.
     Linked {
-        /// Number of that link.
+        /// Number of the link made to the node.
         id: DiscoveredId,
         /// Time the link was made.
         since: Instant,
@@ -59,8 +59,8 @@ pub enum NodeState {
 impl AnnouncedNode {
     /// Time at which the node counts as gone unless another beacon arrives.
     pub fn silent_at(&self, layer: &LayerInfo) -> Instant {
-        // Keepalives in both directions prove that the peer lives. A stream layer that carries bundles one way only
-        // proves nothing about the receiver's node.
+        // Over a stream that carries bundles both ways, keepalives show that the peer lives, so missing beacons count
+        // less. A one-way stream shows nothing about the receiving node.
         let answers = matches!(self.stands, NodeState::Linked { up: Some(_), .. })
             && layer.medium == Medium::Streams
             && !layer.one_way;
@@ -117,8 +117,9 @@ impl AnnouncedNodes {
             self.linked -= usize::from(heard.link_id().is_some());
         }
     }
-    /// Inserts a node without a link. At the limit per address, evicts a random node without a link there; at the total
-    /// limit, one at any address. Returns false if the address is full and all its nodes have links.
+    /// Inserts a node without a link. At the limit per address, a random node without a link at that address is
+    /// evicted; at the limit in total, a random one at any address. Returns false if the address is full and all its
+    /// nodes have links.
     pub fn insert(&mut self, key: AnnouncerKey, heard: AnnouncedNode) -> bool {
         let first = (key.0, EndpointId::Null);
         let of_host = || self.all.range(&first..).take_while(|(other, _)| other.0 == key.0);

@@ -11,11 +11,12 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use farlink_base::{Duration, EndpointId, Instant, Rng, Sink, pattern_rank};
 
-/// Interval between checks of the links and of the nodes waiting for one.
+/// Interval between checks of the links and of the announced nodes without a link.
 const LOOK: Duration = Duration::from_secs(1);
 /// Delay from the first beacon of a new node to the next check, so that beacons of others can arrive first.
 const SOON: Duration = Duration::from_millis(100);
-/// Longest time that the node with the greater name waits for the other to connect.
+/// Longest wait of the node with the greater node ID for the other to connect, so that two nodes which discover each
+/// other make one connection, not two.
 const POLITE: Duration = Duration::from_secs(2);
 
 /// Numbers of datagrams received by the announcer; this node's own beacons, looped back, are not counted.
@@ -152,7 +153,7 @@ impl Announcer {
             return self.leave(now, &key, around, out);
         }
         known.period = period;
-        // Beacons do not move a link in use, because anyone can forge them.
+        // A beacon does not change the address of a node with a link, because anyone can forge beacons.
         if known.link_id().is_none() {
             (known.layer, known.address) = (layer, address);
         }
@@ -181,7 +182,8 @@ impl Announcer {
         self.config.accept.iter().any(|pattern| pattern_rank(pattern, node, &text).is_some())
     }
 
-    /// Adds a new node. Of two nodes that receive each other's beacons, the one with the lesser name connects at once.
+    /// Adds a node at its first beacon. Of two nodes that discover each other, the one with the lesser node ID,
+    /// compared as text, connects at once; the other waits for that connection.
     fn meet(
         &mut self,
         now: Instant,
@@ -274,9 +276,9 @@ impl Announcer {
         }
     }
 
-    /// Starts attempts to nodes that are due, one per address, within the limits on links and attempts. Order: hosts
-    /// with the fewest failed ports, then nodes with the fewest failures, nodes with a second beacon, nodes known
-    /// longest.
+    /// Starts attempts to connect to nodes whose wait is over, one per address, within the limits on links and
+    /// attempts. First come nodes on hosts with the fewest failed ports; among these, nodes with the fewest failures,
+    /// then those with at least two beacons, then those known longest.
     fn reach(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
         if self.heard.linked() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
             return;

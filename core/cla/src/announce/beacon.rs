@@ -32,7 +32,7 @@ const HAS_PERIOD: u64 = 1 << 2;
 /// A convergence layer that a node serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AnnouncedService {
-    /// The layer.
+    /// Convergence layer that the node serves.
     pub layer: &'static LayerInfo,
     /// Port, at the source address of the beacon.
     pub port: u16,

@@ -48,7 +48,7 @@ pub const PERIOD_MAX: Duration = Duration::from_secs(600);
 /// Configuration of an announcer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Names of this node; the first is announced.
+    /// Node IDs of this node. Its beacons carry the first; received beacons with any of them are ignored as its own.
     pub node_ids: Vec<EndpointId>,
     /// Layers that this node announces.
     pub services: Vec<AnnouncedService>,

@@ -5,14 +5,14 @@ use super::span::LtpSpan;
 use alloc::boxed::Box;
 use farlink_base::{DataRate, Duration, Instant};
 
-/// Minimum of the measured margin, the time allowed for an answer beyond the propagation delay; a shorter configured
-/// margin lowers it.
+/// Least time allowed for an answer beyond the propagation delay once answer times are measured; less if the configured
+/// margin is shorter.
 const MARGIN_LEAST: Duration = Duration::from_millis(50);
 /// Maximum number of doublings of the timers while no answer arrives in time.
 const PATIENCE_MAX: u8 = 4;
 /// Highest level of caution: each level means a lower rate and fewer sessions for a peer that cancels sessions.
 const CAUTION_MAX: u8 = 7;
-/// Number of sessions that may be open at any level of caution.
+/// Number of sessions that may be open even at the highest level of caution, if the configured limit allows as many.
 const SESSIONS_LEAST: u32 = 8;
 /// Number of completed sessions after which the caution falls by one level.
 const TRUST: u8 = 32;
@@ -60,7 +60,7 @@ impl LtpSpan {
         self.traffic.answer.map_or(Duration::ZERO, |(mean, _)| Duration::from_nanos(mean))
     }
     /// Time allowed for an answer beyond the propagation delay: the configured margin until an answer was measured,
-    /// then mean plus four deviations.
+    /// then mean plus four deviations. Missing answers and the level of caution lengthen it.
     pub(super) fn margin(&self) -> Duration {
         let (traffic, given) = (&*self.traffic, self.rules.margin);
         // Missing answers on a lossy link are explained by loss, not by a slow peer.
@@ -159,9 +159,9 @@ impl LtpSpan {
             pace.slow();
         }
     }
-    /// Handles a session given up at its retransmission limit. A peer that answered other sessions meanwhile is
-    /// overloaded; a silent one may be absent, and is not treated as overloaded. Sessions that end at about the same
-    /// time count once.
+    /// Handles a session given up at its retransmission limit. If the peer answered other sessions meanwhile, it is
+    /// treated as overloaded, once for all sessions that end at about the same time. If it was silent it may be absent,
+    /// and nothing changes.
     pub(super) fn overtaxed(&mut self, now: Instant) {
         let traffic = &*self.traffic;
         let in_time = self.state.delay_out + self.state.delay_in + self.margin();
@@ -174,10 +174,10 @@ impl LtpSpan {
     /// Maximum number of open sessions, divided by four for each level of caution: some peers, ION among them, ignore
     /// new sessions once their configured number is open.
     pub(super) fn sessions_max(&self) -> u32 {
-        // Two bits less are a quarter.
+        // Each level of caution shifts by two bits, which divides by four.
         (self.rules.sessions >> (2 * u32::from(self.traffic.caution))).max(self.rules.sessions.min(SESSIONS_LEAST))
     }
-    /// Counts a completed session; enough of them lower the caution by one level.
+    /// Counts a completed session; after [`TRUST`] of them, the caution falls by one level.
     pub(super) fn completed(&mut self) {
         if self.traffic.caution == 0 {
             return;

@@ -8,7 +8,8 @@ use farlink_base::{Chunk, Payload};
 /// Length below which a segment is copied to the end of the preceding data, bytes: a chunk of its own in the rope would
 /// cost about as much.
 const SHORT: u64 = 128;
-/// Memory of a chunk in a rope besides its bytes, bytes; doubled because lists grow in advance.
+/// Memory that a chunk of a rope takes besides its data, bytes; doubled, because a growing list may have twice the
+/// capacity that it uses.
 const PIECE_COST: u64 = 2 * size_of::<Chunk>() as u64;
 /// Memory of a run of received data besides its chunks, bytes.
 const RUN_COST: u64 = 256;
@@ -26,7 +27,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Positions received, including those of data taken out since.
+    /// Ranges of the part that were received, including data that [`Assembly::take`] has removed since.
     pub(super) fn received(&self) -> &RangeSet {
         &self.received
     }

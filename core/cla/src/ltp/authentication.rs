@@ -17,7 +17,7 @@ pub mod suite {
     pub const HMAC_SHA1_80: u8 = 0;
     /// RSA signature with SHA-256; not supported.
     pub const RSA_SHA256: u8 = 1;
-    /// HMAC-SHA1-80 with a public key: a strong checksum, not authentication.
+    /// HMAC-SHA1-80 with a key that the RFC publishes: a strong checksum, not authentication.
     pub const NULL: u8 = 255;
 }
 
@@ -27,7 +27,7 @@ const HASH_BYTES: usize = 10;
 pub const KEY_ID_MAX: usize = 32;
 /// Most generations of a key. A segment that names no key is verified with each of them.
 pub const GENERATIONS_MAX: usize = 8;
-/// Public key of [`suite::NULL`].
+/// Key of [`suite::NULL`], which the RFC publishes, so that anyone can compute a valid hash.
 // 5327-2.1-12
 const NULL_KEY: [u8; 20] = [
     0xc3, 0x7b, 0x7e, 0x64, 0x92, 0x58, 0x43, 0x40, 0xbe, 0xd1, 0x22, 0x07, 0x80, 0x89, 0x41, 0x15, 0x50, 0x68, 0xf7,
@@ -46,10 +46,10 @@ pub struct LinkKey {
 /// Authentication of a link's segments.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum Authentication {
-    /// No authentication; that of the peer's segments is not checked.
+    /// Segments are sent without authentication; authentication in the peer's segments is ignored.
     #[default]
     None,
-    /// HMAC-SHA1-80 with the public key: detects damage, but anyone can make the hash.
+    /// HMAC-SHA1-80 with the key that RFC 5327 publishes: detects damage, but anyone can compute the hash.
     Null,
     /// HMAC-SHA1-80 with these keys, newest first: the newest signs, each of them verifies. Without keys no segment is
     /// accepted.
@@ -165,8 +165,8 @@ impl Seal {
         if hashes().next().is_none() {
             return Err("LTP segment without the authentication that its link asks for");
         }
-        // Keys are selected by name if all headers name one. A name unknown here may belong to a key that has no name
-        // here.
+        // Keys are selected by name if all headers name one. If no key here has that name, the peer may have named a
+        // key that has no name here.
         let named = ours().next().is_some() && ours().all(|value| value.len() > 1);
         let is_meant = |key: &&LinkKey| ours().any(|value| value[1..] == key.id[..]);
         let known = named && self.keys.iter().any(|key| is_meant(&key));
@@ -242,7 +242,7 @@ fn covered(mac: &mut Hmac<Sha1>, segment: &[u8], trailer_at: usize, trailer: &Ex
     mac.update(segment.get(trailer_at + trailer.len()..).unwrap_or_default());
 }
 
-/// Adds block data; chunks that are not bytes in memory are first written out.
+/// Adds block data to the hash; chunks that are not in memory, such as fills, are first copied into a buffer.
 fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
     let mut at = 0;
     for chunk in data.chunks() {

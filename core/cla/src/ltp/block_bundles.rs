@@ -55,7 +55,8 @@ impl BlockBundles {
         let mark = if self.marked { MARK.len() as u64 } else { 0 };
         self.all.get(self.begun).map_or(0, |bundle| mark + bundle.bytes.len())
     }
-    /// Begins all bundles whose first byte is before `until`; returns those dropped instead because they have expired.
+    /// Begins to send the bundles whose first byte is before offset `until` of the block. Returns those that have
+    /// expired, which are dropped instead.
     pub(super) fn begin(&mut self, now: Instant, until: u64, source: &mut BlockSource) -> Vec<SendId> {
         let mut late = Vec::new();
         while source.end() < until {
@@ -76,13 +77,14 @@ impl BlockBundles {
         }
         late
     }
-    /// Withdraws a bundle, which leaves only if it has begun already; returns whether any bundle is still wanted.
+    /// Records that a bundle is no longer wanted. If its first byte has left, all of it is still sent, because a block
+    /// cannot be cut. Returns whether any bundle of the block is still wanted.
     pub(super) fn take_back(&mut self, id: SendId) -> bool {
         if let Some(at) = self.all.iter().position(|bundle| bundle.id == id) {
             let bundle = &mut self.all[at];
             bundle.wanted = false;
             if at >= self.begun {
-                // Counts as expired when its turn comes.
+                // As an expired bundle, it is dropped by `begin` instead of sent.
                 bundle.leaving.expires = Instant::ZERO;
             }
         }

@@ -22,7 +22,8 @@ const COOKIE_MAX: usize = 64;
 const COOKIES_MAX: usize = 2;
 /// Length of this engine's cookies, bytes.
 const OURS_BYTES: usize = 16;
-/// Step of the time in this engine's cookies, ns: each cookie is valid in the hour in which it was made, and the next.
+/// Unit of the time that goes into this engine's cookies, ns: each cookie is valid in the hour in which it was made,
+/// and in the next.
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// When to request cookies from peers that may have forged their addresses.

@@ -23,7 +23,7 @@ use farlink_base::{
 /// Most control segments queued in one span. Further ones are dropped, and the peer's timers make it ask again.
 const CONTROL_MAX: usize = 65_536;
 
-/// Room for new blocks in the memory for all spans.
+/// Room for further blocks within the limits that all spans share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FlightRoom {
     None,
@@ -136,7 +136,7 @@ pub struct Ltp {
     pub(super) dynamic_number: u32,
     pub(super) sessions: Lazy<Sessions>,
     pub(super) agenda: TimerQueue<usize>,
-    /// Number of spans that have numbered a session; varies the random first number of each.
+    /// Number of spans that have assigned a session number; the random first session number of a span depends on it.
     pub(super) numbered: u64,
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,
@@ -147,7 +147,7 @@ pub struct Ltp {
     pub(super) sealed: bool,
     /// Whether any session ever had a cookie.
     pub(super) had_cookies: bool,
-    /// Room at the time when it was last passed on to the spans.
+    /// Room for further blocks when the readiness of all spans was last updated.
     had_room: FlightRoom,
     touched: Vec<usize>,
 }
@@ -352,7 +352,8 @@ impl ConvergenceLayer for Ltp {
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Unshare => self.unshare(),
             Input::Shutdown => self.shutdown(out),
-            // LTP has no streams, and no sessions beyond a block; both sides remember which data was claimed.
+            // Nothing to do: LTP has no streams and no session longer than a block, and reports show the sender which
+            // data was received.
             Input::CloseLink { .. } | Input::Kept { .. } | Input::Socket(_) => {}
         }
         self.settle(now, out);

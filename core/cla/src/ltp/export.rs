@@ -83,12 +83,14 @@ pub(super) struct Export {
     pub(super) service: u64,
     /// Cookies that all segments of the session carry.
     pub(super) cookies: Option<Box<Cookies>>,
-    /// Whether the session is in the span's queue of new data, and in its queue of retransmissions.
+    /// Whether the session is in the span's queue of new data.
     pub(super) in_fresh: bool,
+    /// Whether the session is in the span's queue of retransmissions.
     pub(super) in_resends: bool,
-    /// Stalls in a row: times when nothing outstanding could bring a report and unclaimed data was sent again.
+    /// Number of stalls in a row. In a stall no open checkpoint and no queued retransmission could bring a report, so
+    /// unclaimed data is sent again.
     pub(super) stalls: u32,
-    /// Number of bytes sent at least once, and length of the last segment of new data.
+    /// Number of bytes sent at least once; the next field has the length of the last segment of new data.
     sent: u64,
     last: u64,
     /// Number of red bytes sent, retransmissions included, and number of these that reports have covered.
@@ -103,8 +105,8 @@ pub(super) struct Export {
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
     jobs: VecDeque<ResendJob>,
-    /// Gaps in recent reports that are not queued yet; then the lower bound and serial number of the one of these
-    /// reports whose scope begins first.
+    /// Gaps in recent reports that are not queued for retransmission yet. The next field has the lower bound and the
+    /// serial number of that report among them whose scope begins first.
     gathered: RangeSet,
     gathered_by: (u64, u64),
     resent: u64,
@@ -242,7 +244,7 @@ impl Export {
     pub(super) fn left_at(&self, checkpoint: u64) -> Option<Instant> {
         self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
-    /// Number of bytes that no report before the one on this checkpoint covered; marks them as covered.
+    /// Number of bytes sent up to this checkpoint that no earlier report covered; they count as covered from now on.
     pub(super) fn newly_covered(&mut self, mark: &Mark) -> u64 {
         let fresh = mark.sent.saturating_sub(self.reported);
         self.reported += fresh;
@@ -343,8 +345,8 @@ impl Export {
             }
         })
     }
-    /// Range to request for the next segments, which with `again` are retransmissions; `None` if it is in memory or
-    /// requested.
+    /// Range to request from the agent for the next segments, which with `again` are retransmissions; `None` if it is
+    /// in memory or requested already.
     pub(super) fn want(&mut self, again: bool) -> Option<(u64, u64)> {
         if !again {
             return self.source.want_ahead(self.sent);
@@ -366,7 +368,7 @@ impl Export {
                     let (serial, copy) = (*serial, *copy);
                     self.jobs.pop_front();
                     if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial) {
-                        // Copies belong to the attempt of the transmission that they repeat.
+                        // A copy is no further attempt: it belongs to the transmission that it repeats.
                         open.attempts += u32::from(!copy);
                         return Some(CutSegment { data: open.data, resend: true });
                     }
@@ -461,7 +463,7 @@ impl Export {
             self.gathered.remove(start, end);
         }
         if late {
-            // An overtaken report withdraws no claims: its receiver may have completed the session since.
+            // A report overtaken by later ones withdraws no claims: the receiver may have got the missing data since.
             self.claimed.runs().iter().for_each(|(start, end)| missing.remove(*start, *end));
         } else {
             missing.runs().iter().for_each(|(start, end)| self.claimed.remove(*start, *end));

@@ -1,6 +1,6 @@
 //! Guests: senders whose identity cannot be known. They are peers without a configured link, and sockets of a
 //! neighbour's host other than the neighbour's own. All guests together get a quarter of the sessions and of the
-//! memory, and one address a quarter of these.
+//! memory. One address gets a quarter of that quarter, but not less memory than `SHARE_MIN` if there is as much.
 
 use super::engine::{Ltp, Sessions};
 use super::span::LtpSpan;
@@ -9,10 +9,10 @@ use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
 
-/// Divisor of the limits: for the share of all guests, and again for one guest.
+/// Divisor of the limits: all guests together get a quarter, one guest a quarter of that quarter.
 const PART: u64 = 4;
-/// Least share of memory of one guest, if that of all guests allows it: room for the copied start of a bundle and some
-/// parts of it.
+/// Least memory of one guest, bytes, if the share of all guests allows as much: room for the first bytes kept of a
+/// bundle (64 KiB) and for some parts of it.
 const SHARE_MIN: u64 = 192 << 10;
 
 /// Most bytes that one guest may hold, given the memory limit for all sessions.

@@ -18,7 +18,8 @@ use farlink_base::{Instant, Payload, Refusal, TimerKey};
 pub(super) const REPORTS_OPEN_MAX: usize = 256;
 /// Most answered checkpoints, and most issued reports, that are remembered per session.
 const REMEMBERED: usize = 1024;
-/// Most segments of a report made at once, so that the cost of a checkpoint does not depend on the number of gaps.
+/// Most report segments made at once; the others follow as these are acknowledged, so that the cost of a checkpoint
+/// does not depend on the number of gaps.
 const SEGMENTS_MAX: usize = 16;
 
 /// Progress of the red part.
@@ -153,7 +154,7 @@ impl Import {
             told: RangeSet::new(),
         }
     }
-    /// Sets the client service number of the block, which tells whether its bundles are marked.
+    /// Sets the client service number of the block, which determines whether its bundles are marked.
     pub(super) fn serve(&mut self, service: u64) {
         if service == SERVICE_AGGREGATE {
             self.offering = Offering::marked();
@@ -181,7 +182,7 @@ impl Import {
     pub(super) fn is_next(&self, data: &Data) -> bool {
         data.is_red() && !self.held && data.offset <= self.red.received().prefix()
     }
-    /// Number of bytes of the red part that are held.
+    /// Number of bytes of the red part that are in memory and not taken out for offering.
     pub(super) fn held(&self) -> u64 {
         self.red.held()
     }
@@ -238,7 +239,7 @@ impl Import {
     }
 
     /// Takes the rest of the red part once all of it is received; from then on reports are withheld. `None` if the red
-    /// part is incomplete, was taken before, or is held.
+    /// part is incomplete or was taken before, or if the agent paused the bundle.
     // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
         let welcome = self.stage == RedStage::Receiving && !self.held;
@@ -301,7 +302,8 @@ impl Import {
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
-    /// Whether the request shows loss, or answers a report, which then showed loss.
+    /// Whether the requesting checkpoint shows loss: data before its end is missing, or it answers a report and so ends
+    /// a retransmission.
     pub(super) fn saw_loss(&self, asked: ReportRequest) -> bool {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }
@@ -374,7 +376,7 @@ impl Import {
             .then_some(ReportRequest { checkpoint: 0, report: 0, upper })
     }
 
-    /// Records the agent's verdict on one bundle; returns what [`Import::judge`] does. `None` also if the ticket is
+    /// Records the agent's verdict on one bundle; returns the result of [`Import::judge`], or `None` if the ticket is
     /// unknown.
     pub(super) fn verdict(
         &mut self,
@@ -386,8 +388,8 @@ impl Import {
         self.held &= self.offering.open() != Some(ticket);
         self.judge()
     }
-    /// Consequence of the verdicts, once they allow one. `Ok`: the agent keeps the red part, and these checkpoints can
-    /// be answered. `Err`: the session must be cancelled; true if a retry could help.
+    /// Outcome of the verdicts; `None` while they leave it open. `Ok`: the agent keeps the red part, and these
+    /// checkpoints can be answered. `Err`: the session must be cancelled; true if a retry could help.
     pub(super) fn judge(&mut self) -> Option<Result<Vec<ReportRequest>, bool>> {
         let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
         let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
@@ -401,7 +403,8 @@ impl Import {
         if !decided && !receiving {
             return None;
         }
-        // Go on receiving only while all of the block may be kept.
+        // One bundle that the sender should offer again later makes the sender repeat the whole block, so receiving
+        // more of it is useless.
         let verdicts = || self.offered.iter().filter_map(|o| o.verdict.as_ref());
         if verdicts().any(|v| !kept(v) && !final_(v)) {
             return Some(Err(true));

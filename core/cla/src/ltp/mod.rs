@@ -61,7 +61,8 @@ pub fn whole_block(_: &Payload) -> Result<Option<u64>, Malformed> {
 /// Configuration of one LTP engine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This instance's number in its stack: keeps the numbers of dynamic links apart.
+    /// Number of this layer in its stack; part of the numbers of its dynamic links, so that two layers use no number
+    /// twice.
     pub layer: LayerId,
     /// Engine number; by convention the ipn node number.
     pub engine: u64,
@@ -74,8 +75,8 @@ pub struct Config {
     /// Seed of session and serial numbers. A real node must use another one after a restart, because its peers remember
     /// earlier sessions.
     pub seed: u64,
-    /// Most bytes of blocks being received, over all spans. Data beyond is dropped without a claim, so the peer sends
-    /// it again later. Of the red part of a long block, only bytes not offered yet count.
+    /// Most bytes of blocks being received, over all spans. Data beyond this limit is dropped and not claimed, so the
+    /// peer sends it again later if it is red. Of the red part of a long block, only bytes not offered yet count.
     pub memory_bytes: u64,
     /// Most bytes of blocks in export sessions, over all spans; a bundle given in parts counts only its bytes in
     /// memory. At the limit, links take no further bundles. The last quarter is reserved for spans without a session,
@@ -137,10 +138,10 @@ pub struct SpanConfig {
     pub attempts: u32,
     /// Number of bytes between additional checkpoints in a block; 0: only the last red segment is a checkpoint.
     pub checkpoint_every: u64,
-    /// Number of times that each checkpoint and report is sent at once after loss was seen; 1: no copies. A lost one
-    /// costs a round trip, a copy only a datagram. Values above 1 are for peers that recognise a copy by its serial
-    /// number, as this engine does. ION answers each copy with a new report, and cancels the session when its reports
-    /// exceed their limit (RFC 5326 6.11).
+    /// Number of times that each checkpoint and report is sent at once after loss was seen; 1: no copies. A lost
+    /// segment costs a round trip, a copy only a datagram. Values above 1 are for peers that recognise a copy by its
+    /// serial number, as this engine does. ION answers each copy with a new report, and cancels the session when its
+    /// reports exceed their limit (RFC 5326 6.11).
     pub copies: u32,
     /// Number of bytes after which a receiver reports a gap without having been asked ("asynchronous", RFC 5326 6.11),
     /// counted from the last report, while the end of the block is unknown; 0: never.

@@ -11,7 +11,8 @@ use farlink_base::{Bytes, BytesMut, Payload};
 
 /// Number of first bytes kept of a bundle offered in parts; more than the blocks before its payload have.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Number of last bytes held back while the end is unknown; more than the blocks after a payload have.
+/// Number of received bytes at the end that are not offered while the end of their bundle is unknown; more than the
+/// blocks after a payload have.
 const BACK_BYTES: u64 = 256;
 
 /// State of a bundle offered in part.
@@ -32,16 +33,17 @@ pub(super) struct BundlePart {
     pub(super) last: bool,
 }
 
-/// Marks between the items of a block.
+/// State of reading the marks of a block's items.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum ServiceMarks {
     #[default]
     None,
-    /// A client service number precedes each item (CCSDS 734.1), and is due next.
+    /// The block has marked items: a client service number precedes each (CCSDS 734.1). The next bytes are such a
+    /// number.
     Ahead,
     /// The mark of the current item was read.
     Read,
-    /// The next item is for an unknown service, so its length is unknown, and the rest is dropped.
+    /// The next item is for an unknown service, so its length is unknown, and the rest of the block is dropped.
     Lost,
 }
 

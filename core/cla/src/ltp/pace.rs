@@ -4,7 +4,8 @@
 
 use farlink_base::{DataRate, Duration, Instant};
 
-/// Window before the first report, and smallest part of any window, bytes: some receive buffers hold no more.
+/// Window before the first report, and constant part of every later window, bytes; small, because some receive buffers
+/// hold no more.
 const WINDOW_LEAST: u64 = 64 << 10;
 /// Limits of the queue that the window allows beyond two round trips, as bytes and as time. Without loss, only growing
 /// answer times reveal a queue, and other traffic of the peer waits behind it.
@@ -14,7 +15,8 @@ const QUEUE_TIME: Duration = Duration::from_millis(20);
 const START: Duration = Duration::from_millis(10);
 /// Lowest and highest rate, bytes per second. A slower link must have a configured rate.
 const RATE: core::ops::RangeInclusive<u64> = 32_000..=100_000_000_000;
-/// Number of rounds whose fastest counts, and the period of the probes in rounds.
+/// Number of latest rounds whose fastest arrival rate sets the sending rate; once in this many rounds, a round tries a
+/// higher rate.
 const ROUNDS: usize = 8;
 /// Number of rounds in a row without growth by a quarter after which the start phase ends.
 const FLAT: u8 = 3;
@@ -226,8 +228,8 @@ impl PaceControl {
         self.rounds.iter_mut().for_each(|round| round.fastest /= 2);
         self.widen();
     }
-    /// Handles an unanswered checkpoint. A single one indicates loss, which costs nothing. If no report at all arrived
-    /// for two answer times, the rate is halved, once per two answer times.
+    /// Handles an unanswered checkpoint. A single one indicates loss and does not change the rate. If no report at all
+    /// arrived for two answer times, the rate is halved, once per two answer times.
     pub(super) fn unanswered(&mut self, now: Instant, in_time: Duration) {
         if now - self.heard > in_time * 2 {
             self.heard = now;

@@ -3,7 +3,7 @@
 use super::{AskCookies, Authentication, Config, SpanConfig};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
-/// Longest duration, ns: ten years.
+/// Greatest value of a parameter that is a duration, ns: ten years.
 const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
 /// Parameters of the whole engine.

@@ -135,7 +135,8 @@ impl Ltp {
     }
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
         let heard = self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied();
-        // A reply to a neighbour from which nothing arrived yet must be authenticated as its link requires.
+        // No segment came from this address yet. If a link that authenticates leads there, the reply must be
+        // authenticated, too.
         let at_home = |span: &LtpSpan| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
         heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
@@ -144,7 +145,7 @@ impl Ltp {
         if self.spans[index].traffic.heard == Some(from) {
             return;
         }
-        // At the limit, start again: the table is filled from the segments that follow.
+        // Clear the table at its limit; later segments fill it again.
         if self.sessions.by_address.len() >= ADDRESSES_MAX {
             self.sessions.by_address.clear();
         }

@@ -1,4 +1,4 @@
-//! LTP as a stack configures, builds and drives it.
+//! Implementation of `Protocol` for LTP: its registry row, its settings and its construction.
 
 use super::{Config, HEADER_BYTES, LINK_PARAMS, Ltp, PARAMS, SpanConfig, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};
@@ -25,7 +25,7 @@ impl Protocol for Ltp {
         settings: || settings(PARAMS),
         link_settings: || settings(LINK_PARAMS),
         sender_result,
-        // Timers of LTP stop during an outage, so its sessions survive any.
+        // Timers of LTP stop during an outage, so its sessions survive outages of any length.
         outlives: Duration::MAX,
         header_bytes: HEADER_BYTES,
         stops: true,

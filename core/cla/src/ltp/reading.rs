@@ -21,7 +21,7 @@ pub const PIECES_MAX: usize = 1 << 18;
 /// Passive reader of the datagrams from one host to another. `E` finds the end of a bundle in a block of several.
 #[derive(Debug)]
 pub struct LtpReader<E> {
-    /// Blocks under way, by session; `None` marks a finished one, so that repeated segments of it begin nothing.
+    /// Blocks under way, by session; `None` marks a finished one, so that its repeated segments do not begin a new one.
     sessions: BTreeMap<SessionId, Option<Box<BlockReading<E>>>>,
     /// Sessions in the order in which they began.
     order: VecDeque<SessionId>,

@@ -24,7 +24,7 @@ use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusa
 /// Most bytes copied to parse the header of a datagram that is in several pieces of memory; the header of a data
 /// segment has at most 72 bytes besides extensions.
 const HEAD_BYTES: u64 = 512;
-/// Number of contiguous bytes from which on an incomplete red part is offered.
+/// Number of contiguous bytes that must have arrived before they are offered, while the red part is incomplete.
 const PART_BYTES: u64 = 1 << 20;
 /// Most unacknowledged reports to a peer whose address may be forged.
 const UNPROVEN_REPORTS: usize = 2;
@@ -41,7 +41,7 @@ struct FirstSegment<'a> {
 
 /// [`PART_BYTES`], or an eighth of the memory of one session if that is less, given the memory limit for all sessions.
 fn part_bytes(memory: u64, guest: bool) -> u64 {
-    // A guest that used up its share could send nothing more, so its blocks are offered before.
+    // A guest with a full share could send nothing more, so its data must be offered before the share is full.
     PART_BYTES.min(if guest { guest_share(memory) } else { memory } / 8)
 }
 
@@ -181,8 +181,8 @@ impl Ltp {
             (event.checkpoint, event.report) = (data.checkpoint, data.report);
             push_event(true, event, out);
         }
-        // A segment that can never fit ends the session; green data is offered as a whole. One that does not fit now is
-        // dropped without a claim, so the peer sends it again.
+        // A segment that can never fit ends the session; green data must fit into memory, because it is offered as a
+        // whole. A segment that does not fit now is dropped without a claim, so the peer sends it again if it is red.
         let memory = self.config.memory_bytes;
         if data.end() > self.config.block_bytes || (!data.is_red() && data.end() > memory) {
             return self.refuse_session(id, reason::SYSTEM, out);
@@ -201,7 +201,8 @@ impl Ltp {
         let share = !guest || self.sessions.guest_may_hold(began, data.length, limit);
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         if (!share || self.arriving_bytes + data.length > limit) && !holds_much {
-            // Report the other gaps, because without a report the sender would give up.
+            // The data is dropped for lack of memory. Its checkpoint is answered nevertheless, because without a report
+            // the sender would give up.
             if data.is_checkpoint() && import.has_any_below(data.end()) {
                 import.active_at = now;
                 self.checkpoint(id, asked, out);
@@ -236,7 +237,7 @@ impl Ltp {
     /// Opens a session for its first segment. Returns false if it is not accepted; the peer then may get an answer.
     fn open_import(&mut self, now: Instant, first: &FirstSegment<'_>, out: &mut impl Sink<Output>) -> bool {
         let FirstSegment { from, id, data, ref header, total } = *first;
-        // Late data must not open a session again that is being cancelled.
+        // Late data must not reopen a session that is being cancelled.
         if self.closing || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
@@ -546,7 +547,7 @@ impl Ltp {
         let span = &self.spans[import.span];
         let awaits_red = import.has_red() && !import.waits_for_green();
         let limit = span.idle_limit(awaits_red);
-        // Silence means nothing while the link does not receive.
+        // While the link does not receive, missing red data does not show that the peer is gone.
         let since = if span.state.receive || !awaits_red { import.active_at } else { now };
         if since + limit > now || import.stage == RedStage::Offered {
             import.idle = idle.arm((since + limit).max(now + limit / 2), id);

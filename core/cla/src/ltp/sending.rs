@@ -27,7 +27,8 @@ const CANCELLED_MAX: usize = 4096;
 /// Largest session number, of 32 bits (CCSDS 734.1).
 const SESSION_MAX: u64 = u32::MAX as u64;
 
-/// Refusal that the peer's reason for cancelling means; `None` if the bundle was not refused.
+/// Refusal reason that corresponds to the peer's reason for cancelling; `None` if that reason does not mean a refused
+/// bundle.
 fn refusal(cancel_reason: u8) -> Option<Refusal> {
     match cancel_reason {
         reason::SYSTEM => Some(Refusal::NoResources),
@@ -385,7 +386,8 @@ impl Ltp {
             event.resend = cut.resend;
             push_event(true, event, out);
         }
-        // A session with a red part completes by its last report instead, unless everything was claimed already.
+        // The session is complete if it has no red part, or if reports claimed all of it before its last segment left.
+        // Otherwise its last report completes it.
         if !again && export.is_over() {
             left.push(number);
         }

@@ -28,7 +28,7 @@ struct Streamed {
     send: SendId,
     /// End of the range requested so far.
     wanted: u64,
-    /// Bytes that the age update added. Requested ranges refer to the stored bundle, which lacks them.
+    /// Number of bytes that the age update added. Requests refer to the stored bundle, which does not have these bytes.
     grown: u64,
     /// Bytes requested for retransmission, which begin at `again_start`.
     again: Payload,
@@ -39,7 +39,7 @@ struct Streamed {
     stamped: Payload,
 }
 
-/// Use of bytes that the agent gave.
+/// Use of bytes that the agent returned for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Given {
     /// To be sent for the first time.
@@ -79,7 +79,7 @@ impl BlockSource {
     }
     /// Removes bytes of an expired bundle from the length of the block.
     pub(super) fn leave_out(&mut self, bytes: u64) {
-        // A bundle given in parts has a block of its own.
+        // A bundle given in parts is the only one of its block.
         self.len = if self.streamed.is_some() { 0 } else { self.len - bytes };
     }
     /// End of the contiguous bytes in memory, as an offset in the block.
@@ -89,7 +89,7 @@ impl BlockSource {
     pub(super) fn len(&self) -> u64 {
         self.len
     }
-    /// Most bytes that the block needs in memory.
+    /// Upper bound of the memory that the block takes, bytes.
     pub(super) fn weight(&self) -> u64 {
         if self.streamed.is_some() { self.len.min(HELD_MAX) } else { self.len }
     }

@@ -16,7 +16,8 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output};
 use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Sink, TimerKey};
 
-/// Longest burst at a known rate, and longest delay of the driver after which sending still catches up.
+/// Longest burst at a known rate, as time on the link. If the driver is late by at most this time, sending still
+/// catches up.
 const BURST: Duration = Duration::from_millis(2);
 /// Most new data queued without a known rate, bytes; more stays with the agent.
 const QUEUE_BYTES: u64 = 4 * BATCH_BYTES;
@@ -61,20 +62,25 @@ pub(super) struct Traffic {
     pub(super) held: bool,
     /// Answer time beyond the propagation delay, ns: smoothed value and variation; `None` before the first answer.
     pub(super) answer: Option<(u64, u64)>,
-    /// Transmission time of the latest answered checkpoint, and start of the answer time in which `asked` counts.
+    /// Transmission time of the latest answered checkpoint.
     pub(super) news_of: Instant,
+    /// Start of the interval in which `asked` counts; it is one margin long.
     pub(super) asked_at: Instant,
-    /// Number of unanswered checkpoints considered for repetition since `asked_at`, and number that may be repeated.
+    /// Number of unanswered checkpoints considered for repetition since `asked_at`.
     pub(super) asked: u32,
+    /// Number of checkpoints that may be repeated in that interval.
     pub(super) asks_max: u32,
-    /// Number of times that all timers were doubled because answers were missing, and time of the latest doubling.
+    /// Number of times that all timers were doubled because answers were missing.
     pub(super) patience: u8,
+    /// Time at which the timers were last doubled.
     pub(super) patient_at: Instant,
-    /// Time of the latest answer, and time at which a session was last given up although the peer answered others.
+    /// Time of the latest answer.
     pub(super) answered_at: Instant,
+    /// Time at which a session was last given up although the peer answered others.
     pub(super) overtaxed_at: Instant,
-    /// Level of caution, and number of sessions completed since the level last changed.
+    /// Level of caution: each lowers the rate and the number of sessions for a peer that cancels sessions.
     pub(super) caution: u8,
+    /// Number of sessions completed since the level of caution last changed.
     pub(super) trust: u8,
     /// Whether the peer has proved that it receives at its address.
     pub(super) proven: bool,
@@ -132,7 +138,8 @@ impl Traffic {
     /// Releases the memory of queues, if everything has left, and of congestion control, if nothing is in use.
     fn give_back(&mut self, in_use: bool) {
         if self.is_empty() && self.fresh.is_empty() {
-            // Reports are still to come on the data in flight, and retransmissions need the rate.
+            // Keep congestion control while it is in use: reports on the data in flight are still to come, and
+            // retransmissions need the rate.
             if !in_use {
                 (self.pace, self.held) = (None, false);
             }
@@ -256,7 +263,7 @@ pub(super) struct LtpSpan {
     pub(super) touched: bool,
 }
 
-/// Number of spans that are searched for equal rules.
+/// Number of latest spans whose rules are compared with those of a new span.
 const ALIKE: usize = 8;
 
 impl LtpSpan {
@@ -319,7 +326,7 @@ impl LtpSpan {
             (None, Destination::Link(_)) => true,
         }
     }
-    /// Whether the span has no part in any session.
+    /// Whether no session, timer or queued control segment uses the span.
     pub(super) fn is_unused(&self) -> bool {
         self.exports == 0 && self.imports == 0 && self.timers.len() == 0 && self.traffic.control.is_empty()
     }
@@ -414,8 +421,8 @@ impl LtpSpan {
         let half = self.margin() / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
-    /// Longest silence of an import session. With red data it exceeds the time for which the sender repeats segments,
-    /// whatever the delay.
+    /// Time without a segment after which an import session ends. With red data it exceeds the time for which the
+    /// sender repeats segments, whatever the propagation delay.
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
         let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin * 2;
         match red {

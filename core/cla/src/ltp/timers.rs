@@ -19,7 +19,7 @@ pub(super) enum Wait {
     Cancel { session: SessionId },
 }
 
-/// A timer: latest time at which the peer sends the answer, and time that the answer needs to arrive.
+/// Timer for one answer: latest time at which the peer sends it, and time that it then needs to arrive.
 #[derive(Debug)]
 struct AnswerTimer {
     /// Key of the timer in `queue`, or in `stopped` if it is suspended.

@@ -1,4 +1,5 @@
-//! Admission of incoming streams. Neighbours are identified by address; other peers leave room for them.
+//! Admission of incoming streams. Neighbours are identified by address. The number of other peers is limited, so that
+//! each neighbour can connect.
 
 use super::layer::OneWay;
 use super::receiving::ReceivingStream;
@@ -7,7 +8,8 @@ use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
 
-/// Most streams of one neighbour; several, because streams that the neighbour lost still look open here.
+/// Most streams of one neighbour. More than one is allowed, because a stream that the neighbour has lost still looks
+/// open here.
 const STREAMS_OF_ONE: usize = 8;
 /// Silence after which a peer without a configured link may be dropped to make room for another.
 const SILENT: Duration = Duration::from_secs(60);
@@ -64,7 +66,7 @@ impl OneWay {
         let open = link.by.receiving.iter().filter_map(|stream| self.receiving.get(stream)).filter(|found| found.open);
         if open.clone().count() >= STREAMS_OF_ONE {
             let stalled = || open.clone().filter(|found| found.is_stalled(now, STALLED));
-            // A closed stream is not counted here, and may still hold bundles.
+            // Only open streams are counted and dropped; a closed one may still hold bundles.
             let of_it = |found: &ReceivingStream| found.open && link.by.receiving.contains(&found.stream);
             let idle = self.longest_silent(now, Duration::ZERO, of_it);
             // Prefer a stream without a bundle in progress, because dropping it loses nothing.

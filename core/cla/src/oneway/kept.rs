@@ -3,7 +3,8 @@
 
 use farlink_base::{Duration, Instant, Payload};
 
-/// Longest copy of one bundle, bytes: as long as any head, so that the node can judge each bundle.
+/// Longest copy of one bundle, bytes; far longer than the blocks before a payload (64 KiB at most), so that the node
+/// can judge every bundle by its copy.
 pub(super) const BUNDLE_MAX: u64 = 1 << 20;
 /// Shortest and longest wait before refused bundles are offered again; each wait is twice the last.
 const REST_MIN: Duration = Duration::from_millis(250);
@@ -22,7 +23,7 @@ impl CopyMemory {
     }
     /// Whether a copy of one more bundle fits, on any link.
     pub const fn has_some(&self) -> bool {
-        // Compare with half: more is not for peers without a configured link.
+        // Compare with half of the memory, because peers without a configured link may use no more.
         self.used + BUNDLE_MAX <= self.most / 2
     }
     pub const fn used(&self) -> u64 {

@@ -38,7 +38,8 @@ use farlink_base::{Duration, LayerId, LinkId, Refusal};
 /// Configuration of one entity: all streams of one node that use one of the protocols.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// This instance's number in its stack: keeps the numbers of streams and dynamic links apart.
+    /// Number of this layer in its stack; part of the numbers of its streams and dynamic links, so that two layers use
+    /// no number twice.
     pub layer: LayerId,
     /// Protocol that the entity speaks.
     pub framing: Framing,

@@ -1,4 +1,4 @@
-//! STCP and MTCP as a stack configures, builds and drives them.
+//! Implementation of `Protocol` for STCP and MTCP: their registry rows, settings and construction.
 
 use super::{Config, Framing, LINK_PARAMS, LinkParams, OneWay, PARAMS, PARK, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};
@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, Output};
 use farlink_base::{Duration, Instant, LayerParam, LinkId, Setting, Sink, StreamId, settings, settings_of};
 
-/// Row of the registry. Neither protocol has an assigned port; these are the ones that ION and dtn7 use.
+/// Registry row of STCP or MTCP. Neither has an assigned port; ION uses the one for STCP, and dtn7 the one for MTCP.
 const fn row(
     name: &'static str,
     short: &'static str,

@@ -12,8 +12,9 @@ use core::net::IpAddr;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Bound on the data of all streams that waits to be offered, and lower limit of the parts that it is divided into.
+/// Most bytes of all streams together that wait until they make up a part to offer; divided equally among the streams.
 const PARTS_BYTES: u64 = 4 << 20;
+/// Least length of a part, bytes, however many streams there are.
 const PART_LEAST: u64 = 1 << 10;
 /// Fewest bytes of a bundle offered at once, given the number of streams. Data already offered belongs to the agent and
 /// does not count.
@@ -46,10 +47,10 @@ pub(super) struct ArrivingBundle {
 pub(super) enum ArrivalState {
     /// Offered to the agent part by part.
     Offered(Ticket),
-    /// Refused for lack of room, and offered again later from its copy. A bundle short enough for its copy is still
-    /// read.
+    /// Refused for lack of room, and offered again later from its copy. If a copy can hold the whole bundle, the
+    /// remaining bytes are still read.
     Refused,
-    /// Decided by the agent already; the rest is read and dropped.
+    /// Decided by the agent already; the remaining bytes are read and dropped.
     Unwanted,
 }
 /// A complete bundle that awaits a verdict or its next offer.
@@ -62,7 +63,7 @@ pub(super) struct Whole {
     pub refused: Option<Instant>,
 }
 
-/// Action that a stream needs at some time.
+/// Result of checking the deadlines of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReceivingDue {
     /// Check again at this time; `None`: no deadline.

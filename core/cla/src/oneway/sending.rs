@@ -32,7 +32,7 @@ pub(super) enum StreamPhase {
     Ending,
 }
 
-/// Action that a stream needs at some time.
+/// Result of checking the deadlines of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendingDue {
     /// Check again at this time; `None`: no deadline.
@@ -68,7 +68,7 @@ pub(super) struct SendingStream {
     /// Input from the peer that is shorter than a head.
     heard: Payload,
     last_written: Instant,
-    /// Latest time at which the peer's host confirmed bytes, or had none to accept or confirm.
+    /// Latest time at which the peer's host confirmed bytes, or this side did not wait for it.
     progress: Instant,
 }
 
@@ -249,14 +249,15 @@ impl SendingStream {
         (self.phase, self.progress) = (StreamPhase::Ending, now);
     }
 
-    /// Whether the peer's host has bytes to accept or to confirm.
+    /// Whether this side waits for the peer's host: written bytes are not confirmed, or a full socket buffer delays
+    /// further ones.
     fn is_owed(&self) -> bool {
         let has_more = !self.pending.is_empty() || !self.waiting.is_empty();
         self.written > self.confirmed || (self.room == 0 && has_more)
     }
     /// Writes as much as socket and window allow, and requests missing bytes.
     pub fn flush(&mut self, now: Instant, window: u64, out: &mut impl Sink<Output>) {
-        // The progress timer runs only while the peer's host owes something.
+        // The progress timer runs only while this side waits for the peer's host.
         if !self.is_owed() {
             self.progress = now;
         }

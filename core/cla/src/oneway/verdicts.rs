@@ -11,8 +11,8 @@ use farlink_base::{Duration, Instant, Refusal, Sink};
 /// Time from its first refusal until a bundle that blocks reading is dropped, if a bundle offered later was accepted:
 /// the node has room, but not for this bundle. While nothing is accepted, all refused bundles wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Upper bound of what both hosts' socket buffers hold: if more of a bundle than this is missing, its end has not been
-/// confirmed to the sender.
+/// Upper bound of the bytes in both hosts' socket buffers: if more of a bundle than this is missing, its end has not
+/// been confirmed to the sender.
 const BUFFERS: u64 = 16 << 20;
 
 impl ReceivingStream {
@@ -84,7 +84,8 @@ impl ReceivingStream {
         }
         Ok(())
     }
-    /// If refused bundles block reading, drops those that others overtook (see [`PATIENCE`]).
+    /// If refused bundles block reading, drops those that were first refused [`PATIENCE`] ago or earlier, if a bundle
+    /// offered after their refusal was accepted.
     fn give_up(&mut self, now: Instant, room: &mut CopyMemory) {
         if !self.is_pressed(0) {
             return;

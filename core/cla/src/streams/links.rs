@@ -97,7 +97,7 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
         // A link that comes up is no longer disabled by the operator.
         self.closed &= !(state.transmit || state.receive);
         if state.transmit {
-            // Failures before a contact say nothing about it, so its first attempt is made at once.
+            // Failed attempts before a contact must not delay the first attempt in it.
             let retry = if before.transmit { None } else { self.retry.take() };
             for timer in self.park.take().into_iter().chain(retry) {
                 timers.cancel(timer);

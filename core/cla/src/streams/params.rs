@@ -1,6 +1,6 @@
 //! Macros for the rows of parameter tables that stream layers share.
 
-/// Longest duration, ns: ten years.
+/// Greatest value of a parameter that is a duration, ns: ten years.
 pub(crate) const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
 /// Row of a duration from `$min` to `$max` nanoseconds.

@@ -81,7 +81,7 @@ pub(crate) struct Filling {
     pub total: u64,
     pub given: u64,
     wanted: u64,
-    /// Bytes that the age update added. Requested ranges refer to the stored bundle, which lacks them.
+    /// Number of bytes that the age update added. Requests refer to the stored bundle, which does not have these bytes.
     grown: u64,
 }
 impl Filling {

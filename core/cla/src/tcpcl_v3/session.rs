@@ -34,7 +34,7 @@ pub(crate) struct V3State {
     pub terms: Terms,
     /// Reason for ending the session, once it shall end; SHUTDOWN is sent when no transfer is in progress.
     pub leaving: Option<u8>,
-    /// Time during which the peer asked not to be connected to.
+    /// Time for which the peer asked this node not to connect to it.
     pub rest: Duration,
     /// Length from a LENGTH message whose bundle has not begun.
     announced: Option<u64>,

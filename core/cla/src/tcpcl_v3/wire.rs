@@ -31,8 +31,9 @@ mod kind {
     pub const SHUTDOWN: u8 = 5;
     pub const LENGTH: u8 = 6;
 }
-/// Flags of SHUTDOWN: a reason follows; a reconnection delay follows.
+/// Flag of SHUTDOWN: a reason follows.
 const REASON: u8 = 2;
+/// Flag of SHUTDOWN: a reconnection delay follows.
 const DELAY: u8 = 1;
 
 /// The complete KEEPALIVE message.
@@ -47,7 +48,7 @@ pub(super) const fn refusal_code(code: u8) -> u8 {
         _ => 0,
     }
 }
-/// Refusal that a REFUSE_BUNDLE code means; `None` if the peer asks for retransmission. Unassigned codes count as lack
+/// Refusal reason for a REFUSE_BUNDLE code; `None` if the peer asks for retransmission. Unassigned codes count as lack
 /// of resources.
 pub(super) const fn refusal_of(code: u8) -> Option<Refusal> {
     match code {
@@ -62,7 +63,7 @@ const fn shutdown_code(code: u8) -> Option<u8> {
     match code {
         term::IDLE => Some(0),
         term::VERSION => Some(1),
-        // RFC 7242 6.1 demands a reason for a premature end, and of its three codes only "busy" fits these.
+        // RFC 7242 6.1 demands a reason for a premature end; of its three codes, only "busy" fits these terminations.
         term::BUSY | term::CONTACT_FAILURE | term::EXHAUSTED => Some(2),
         _ => None,
     }

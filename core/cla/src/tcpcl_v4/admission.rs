@@ -1,5 +1,5 @@
-//! Admission of incoming sessions. Neighbours are identified by address, not by the node IDs that they claim; other
-//! peers leave room for neighbours.
+//! Admission of incoming sessions. Neighbours are identified by address, not by the node IDs that they claim. The
+//! number of other peers is limited, so that each neighbour can connect.
 
 use super::layer::TcpclV4;
 use super::peers::Unwelcome;

@@ -5,7 +5,7 @@ use super::session::{SessionPhase, TcpclSession};
 use crate::streams::timing::Deadlines;
 use farlink_base::{Duration, Instant};
 
-/// Action that a session needs at some time.
+/// Result of checking the deadlines of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionDue {
     /// Check again at this time; `None`: no deadline.
@@ -17,7 +17,8 @@ pub enum SessionDue {
     Dead,
 }
 
-/// Latest progress of the peer with each of its obligations; progress with one does not excuse another.
+/// Times of the peer's latest progress in each activity that this side may wait for. Progress in one does not extend
+/// the timeout of another.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerProgress {
     /// Latest progress in sending the rest of a transfer.
@@ -35,8 +36,8 @@ impl PeerProgress {
 }
 
 impl TcpclSession {
-    /// Obligations of the peer, in the order of [`PeerProgress`]: whether each is open, and its latest progress. While
-    /// this side does not read, only the peer's reading counts.
+    /// Activities of the peer in the order of [`PeerProgress`]: whether this side waits for each, and its latest
+    /// progress. While this side does not read, it waits only for the peer to read.
     fn debts(&self) -> [(bool, Instant); 3] {
         let heard = !self.paused;
         let PeerProgress { data, answers, reading } = self.progress;
@@ -46,7 +47,7 @@ impl TcpclSession {
             (self.unread() > 0, reading),
         ]
     }
-    /// Restarts the timers of the obligations that are not open.
+    /// Restarts the timers of the activities that this side does not wait for.
     pub fn note_debts(&mut self, now: Instant) {
         let [data, answers, reading] = self.debts().map(|(owed, since)| if owed { since } else { now });
         self.progress = PeerProgress { data, answers, reading };

@@ -84,8 +84,8 @@ pub struct IncomingTransfers {
     held: bool,
     /// Whether the peer learns the verdicts on its transfers.
     reliable: bool,
-    /// Least payload bytes for which the part of a broken transfer is kept as a fragment; 0 if the peer does not regard
-    /// acknowledged bytes as held here, so that no part is kept.
+    /// Least number of payload bytes for which the received part of a broken transfer is kept as a fragment. 0: no part
+    /// is kept, because the peer does not count on acknowledged bytes being kept.
     parts: u64,
     segment_mru: u64,
     transfer_mru: u64,
@@ -124,8 +124,8 @@ impl IncomingTransfers {
     pub fn set_reliable(&mut self, reliable: bool) {
         self.reliable = reliable;
     }
-    /// Acknowledges only bytes that survive a broken transfer, of which parts of at least `least` bytes are kept; 0:
-    /// acknowledges bytes as they arrive.
+    /// Makes acknowledgments cover only bytes that are kept if the transfer breaks; parts of fewer than `least` payload
+    /// bytes are not kept. 0: bytes are acknowledged as they arrive.
     pub fn keep_parts(&mut self, least: u64) {
         self.parts = least;
     }
@@ -139,7 +139,7 @@ impl IncomingTransfers {
         let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
         self.transfers.get_mut((ticket.0 as u32).wrapping_sub(first) as usize)
     }
-    /// Whether the arriving transfer was refused; its rest is still to come.
+    /// Whether the arriving transfer was refused and has not ended; its further segments are discarded.
     pub fn is_refusing(&self) -> bool {
         self.transfers.back().is_some_and(|transfer| !transfer.complete && matches!(transfer.verdict, Some(Err(_))))
     }
@@ -199,7 +199,7 @@ impl IncomingTransfers {
             let refusal = transfer.judge(head, self.transfer_mru);
             if let Some(code) = refusal {
                 transfer.verdict = Some(Err(code));
-                // The agent answers no hold of an aborted offer.
+                // The agent does not resume a transfer whose offer was aborted.
                 self.held = false;
                 if transfer.received > 0 {
                     out.push(Output::OfferAborted { ticket: transfer.ticket });

@@ -44,7 +44,7 @@ pub struct Usage {
 pub struct TcpclV4 {
     pub(super) config: Config,
     pub(super) links: LinkTable<LinkParams, Serving>,
-    /// Boxed, because a node of the tree has room for eleven entries, and most TCPCL entities have few sessions.
+    /// Boxed, because a node of a `BTreeMap` has room for eleven entries, and most TCPCL entities have few sessions.
     pub(super) sessions: BTreeMap<StreamId, Box<TcpclSession>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
@@ -666,7 +666,7 @@ mod tests {
         for stream in 0..3 {
             layer.open_session(Instant::ZERO, StreamId(stream), None);
         }
-        // As after 2^32 sessions.
+        // Session numbers start again after 2^32 sessions.
         layer.next_session = 1;
         layer.open_session(Instant::ZERO, StreamId(3), None);
         let streams: Vec<StreamId> = layer.numbers.into_values().collect();

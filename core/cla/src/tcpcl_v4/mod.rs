@@ -49,7 +49,7 @@ pub enum Tls {
 /// TCPCL versions of an entity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Versions {
-    /// Version 4 only (RFC 9174). A peer of another version is rejected, and told the reason where RFC 9174 4.3 allows.
+    /// Version 4 only (RFC 9174). A peer of another version is rejected, with the reason where RFC 9174 4.3 allows.
     #[default]
     Four,
     /// Version 3 only (RFC 7242).
@@ -62,7 +62,8 @@ pub enum Versions {
 /// Configuration of one TCPCL entity.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This instance's number in its stack: keeps the numbers of streams and dynamic links apart.
+    /// Number of this layer in its stack; part of the numbers of its streams and dynamic links, so that two layers use
+    /// no number twice.
     pub layer: LayerId,
     /// Node ID for SESS_INIT.
     pub node_id: String,
@@ -84,8 +85,8 @@ pub struct Config {
     /// Longest time without progress before a session is dropped, for each of: data of a transfer from the peer, its
     /// acknowledgments, and its reading; zero: never.
     pub progress: Duration,
-    /// Minimum number of payload bytes of a broken transfer that the receiver keeps, this node or the peer; only if
-    /// both sides offer to keep parts. 0: no parts are kept.
+    /// Least number of payload bytes for which a receiver, this node or the peer, keeps the received part of a broken
+    /// transfer. Parts are kept only if both sides offer to keep them. 0: none are kept.
     pub reactive: u64,
     /// Policy for TLS.
     pub tls: Tls,
@@ -93,8 +94,8 @@ pub struct Config {
     pub versions: Versions,
 }
 impl Config {
-    /// Whether peers of version 3 are served beside peers of version 4. Not where TLS is required, which version 3
-    /// lacks.
+    /// Whether peers of version 3 are served beside peers of version 4. False where TLS is required, because version 3
+    /// has no TLS.
     pub(crate) fn adapts(&self) -> bool {
         self.versions == Versions::Both && self.tls != Tls::Require
     }

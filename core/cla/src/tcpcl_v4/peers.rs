@@ -63,7 +63,7 @@ impl TcpclV4 {
         if link.by.opening == Some(stream) {
             link.by.opening = None;
         }
-        // A proof ends the sessions of the link that only claimed the node ID.
+        // The first session with a proven node ID ends the sessions of the link that only claimed it.
         let claimers = if proven && !was_proven { link.by.sessions.clone() } else { Vec::new() };
         link.by.sessions.push(stream);
         if primary.is_none() || (proven && !was_proven) {

@@ -1,4 +1,4 @@
-//! TCPCLv4 and TCPCLv3 as a stack configures, builds and drives them.
+//! Implementation of `Protocol` for TCPCLv4 and TCPCLv3: their registry rows, settings and construction.
 
 use super::{Config, LINK_PARAMS, LinkParams, PARAMS, PARK, TcpclV4, Versions, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};

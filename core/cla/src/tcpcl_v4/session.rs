@@ -16,7 +16,7 @@ use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Unread bytes of the peer above which this side stops reading.
+/// Number of bytes sent that the peer has not read, above which this side stops reading from it.
 const UNREAD_MAX: u64 = 256 << 10;
 /// Bytes of waiting answers (58,000 acknowledgments) above which a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
@@ -24,7 +24,7 @@ const ANSWERS_MAX: u64 = 1 << 20;
 const CONTROL_KEPT: usize = 256;
 /// Longest head of a segment with the length extension, bytes (RFC 9174 5.2.2).
 const SEGMENT_HEAD_MAX: u64 = 64;
-/// Most unread bytes that may consist of keepalives alone.
+/// Number of unread bytes that may all be keepalives. Reading so few proves no progress with a bundle.
 const KEEPALIVES: u64 = 64;
 
 /// Phase of a session.
@@ -74,8 +74,9 @@ pub struct TcpclSession {
     pub old: Option<V3State>,
     pub outgoing: OutgoingTransfers,
     pub incoming: IncomingTransfers,
-    /// Bytes that the socket accepts now, and the most that it accepted at once. The peer has not read the difference.
+    /// Bytes that the socket accepts now.
     pub room: u64,
+    /// Most bytes that the socket accepted at once. The peer has not read the difference to `room`.
     room_max: u64,
     /// Address of the peer.
     pub from: Option<IpAddr>,
@@ -105,7 +106,7 @@ pub struct TcpclSession {
     pub last_sent: Instant,
     /// Time of the last message in either direction, other than a keepalive.
     pub last_used: Instant,
-    /// Latest progress of the peer with each of its obligations.
+    /// Times of the peer's latest progress in each activity that this side may wait for.
     pub progress: PeerProgress,
 }
 
@@ -312,8 +313,8 @@ impl TcpclSession {
             V4Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
             V4Message::Term { reply, reason } => self.on_term(established, reply, reason),
             V4Message::Reject { .. } if !established => Some(ReadStep::Over("the peer rejected the session")),
-            // MSG_REJECT only aids "in troubleshooting" (RFC 9174 5.1.2); a transfer that stays unanswered for it has
-            // its own timeout.
+            // MSG_REJECT only aids "in troubleshooting" (RFC 9174 5.1.2). If a transfer stays unanswered because of it,
+            // the progress timeout ends the session.
             V4Message::Reject { .. } | V4Message::Keepalive => None,
             V4Message::Segment(_) if !established => {
                 self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
@@ -557,7 +558,7 @@ mod tests {
         session.phase = SessionPhase::Established;
         (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);
         let (mut out, mut next) = (Vec::new(), 0u64);
-        // The counterexample: pending segments are many here, but answers leave at once and must not count.
+        // Many segments stay pending here, but all answers leave at once, so the session must not be given up.
         for turn in 2..10_000 {
             while session.outgoing.waiting_bytes() < 1 << 20 {
                 session.outgoing.push(WaitingBundle {

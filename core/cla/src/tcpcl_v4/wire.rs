@@ -35,7 +35,7 @@ const CRITICAL: u8 = 1;
 /// Transfer extension with the length of the whole transfer.
 const TRANSFER_LENGTH: u16 = 1;
 /// Session extension of Farlink, of a type for private use (RFC 9174 8.3): the sender keeps the acknowledged part of a
-/// broken transfer. The value tells it from other uses of the same type.
+/// broken transfer. The value distinguishes it from other uses of the same type.
 const KEEPS_PARTS: (u16, &[u8]) = (0xfa71, b"farlink parts");
 
 /// Reasons of SESS_TERM.
@@ -72,7 +72,7 @@ pub fn refuse_code(reason: Refusal) -> u8 {
         Refusal::Terminating => refuse::TERMINATING,
     }
 }
-/// Refusal that an XFER_REFUSE code means; `None` if the peer asks for retransmission. Unassigned codes count as lack
+/// Refusal reason for an XFER_REFUSE code; `None` if the peer asks for retransmission. Unassigned codes count as lack
 /// of resources.
 pub fn refusal_of(code: u8) -> Option<Refusal> {
     match code {

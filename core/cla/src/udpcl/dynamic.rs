@@ -15,7 +15,7 @@ use farlink_base::{Bytes, Duration, Instant, LayerId, LinkId, Map, Payload, Rng,
 /// Most dynamic peers, and most peers with a probe pending.
 const MET_MAX: usize = 1024;
 const ASKED_MAX: usize = 1024;
-/// Length that is granted to shorter packets, bytes: enough for one answer.
+/// Length, in bytes, that shorter packets are treated as having, so that each may get one answer.
 const SHORT: u64 = 16;
 /// Length of IP and UDP headers, bytes; charged for a second answer. The packet's own headers cover the first.
 const HEADERS: u64 = 28;

@@ -44,9 +44,11 @@ pub fn sender_result(_: Refusal) -> Result<(), Refusal> {
 /// Configuration of one entity.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This instance's number in its stack: keeps the numbers of dynamic links apart.
+    /// Number of this layer in its stack; part of the numbers of its dynamic links, so that two layers use no number
+    /// twice.
     pub layer: LayerId,
-    /// Node ID announced to peers of version 2; empty: only that this node listens is announced.
+    /// Node ID announced to peers of version 2. If empty, announcements carry only the time for which this node
+    /// listens.
     pub node_id: String,
     /// Whether datagrams from addresses without a link are accepted.
     pub accept_unknown: bool,
@@ -85,7 +87,8 @@ impl Default for Config {
 pub struct LinkParams {
     /// Number of the link.
     pub link: LinkId,
-    /// Node ID of the neighbour; announcements of other node IDs are rejected. Empty: the first one announced holds.
+    /// Node ID of the neighbour; announcements of other node IDs are rejected. If empty, the first one that the
+    /// neighbour announces is taken.
     pub node_id: String,
     /// Protocol version for sending: 1 (RFC 7122) or 2 (draft-ietf-dtn-udpcl).
     pub version: u8,

@@ -17,7 +17,7 @@ pub(super) struct Who {
     pub link: Option<LinkId>,
     /// Whether a configured link leads to the source address, or to its host.
     pub known: bool,
-    /// Whether the source is not the exact address of a neighbour, so that others may send from it.
+    /// Whether the source address is not exactly that of a neighbour, so that others may have sent the datagram.
     pub unauthenticated: bool,
 }
 
@@ -114,8 +114,8 @@ impl Udpcl {
             self.spans[index].alive_at = None;
         }
         if !state.transmit {
-            // Returned at once: a transfer that resumes much later would have timed out at the receiver, and the agent
-            // may have other routes.
+            // The bundles return to the agent at once: a transfer that resumes much later would have timed out at the
+            // receiver, and the agent may have other routes.
             self.give_back(index, out);
         }
         self.touch(index);

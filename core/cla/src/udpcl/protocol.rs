@@ -1,4 +1,4 @@
-//! UDPCL as a stack configures, builds and drives it.
+//! Implementation of `Protocol` for UDPCL: its registry row, its settings and its construction.
 
 use super::{Config, LINK_PARAMS, LinkParams, PARAMS, Udpcl, sender_result};
 use crate::protocol::{Identity, Neighbour, Position, Protocol};

@@ -29,7 +29,8 @@ struct TransferReading {
 /// Passive reader of the datagrams from one address to another. `E` finds the end of a bundle in a datagram of several.
 #[derive(Debug)]
 pub struct UdpclReader<E> {
-    /// Transfers under way, by number; `None` marks a finished one, so that repeated segments of it begin nothing.
+    /// Transfers under way, by number; `None` marks a finished one, so that its repeated segments do not begin a new
+    /// one.
     transfers: BTreeMap<u64, Option<TransferReading>>,
     /// Numbers of the transfers, in the order in which they began.
     order: VecDeque<u64>,
@@ -167,7 +168,7 @@ impl TransferReading {
         }
     }
     fn passage(&self) -> BundlePassage<'_> {
-        // Only bytes without a gap before them are given; the bytes of gaps are zeros.
+        // The head ends at the first gap, because the bytes of gaps are zeros.
         let known = self.received.prefix().min(self.head.len() as u64) as usize;
         let length = self.received.runs().iter().map(|(start, end)| end - start).sum();
         BundlePassage { head: &self.head[..known], length, first: self.first, last: self.last }
@@ -319,7 +320,8 @@ mod tests {
                 other => panic!("{other:?}"),
             });
         };
-        // Every other byte, one of them beyond the limit, which must pass again; then the gaps.
+        // Every other byte passes; one makes a run too many and is not taken, so it must pass again. Then the bytes
+        // between them pass.
         (0..total).step_by(2).for_each(&mut pass);
         (1..total).step_by(2).for_each(&mut pass);
         pass(total - 2);

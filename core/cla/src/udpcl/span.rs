@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, SendId, WINDOW};
 use farlink_base::{DataRate, Duration, Instant, Leaving, Payload, TimerKey};
 
-/// Longest burst, and longest delay of the driver after which sending still catches up.
+/// Longest burst, as time on the link. If the driver is late by at most this time, sending still catches up.
 const BURST: Duration = Duration::from_millis(2);
 /// Longest time that queued bundles take at the link's rate. Others stay with the agent, which can still reorder them.
 const QUEUE_TIME: Duration = Duration::from_millis(50);

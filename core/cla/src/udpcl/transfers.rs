@@ -33,7 +33,7 @@ pub(super) struct TransferBounds {
 /// Outcome of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SegmentOutcome {
-    /// Incomplete, or a repetition.
+    /// The transfer is still incomplete, or the segment repeats known data.
     Nothing,
     /// The transfer is complete; this is its bundle.
     Whole(Payload),

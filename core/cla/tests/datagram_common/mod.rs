@@ -119,7 +119,7 @@ pub struct EnginePair {
     rng: Rng,
     queue: BTreeMap<(Instant, u64), PairEvent>,
     order: u64,
-    /// Time after which the agents have kept a bundle.
+    /// Time from an offer to the verdict of the agent on it.
     pub keep: Duration,
     /// Refusals by the agent of side 1, by number of the bundle.
     pub refuse: BTreeMap<u64, Refusal>,
@@ -349,7 +349,7 @@ impl EnginePair {
         };
         self.input(side, input);
     }
-    /// Plays the agent, which keeps each bundle once and refuses repetitions.
+    /// Acts as the agent, which keeps each bundle once and refuses repetitions.
     fn agent(&mut self, side: usize, ticket: Ticket, part: &Payload, reliable: bool) {
         let s = &mut self.sides[side];
         if let [Chunk::Fill { seed, .. }] = part.chunks() {

@@ -169,7 +169,7 @@ impl<L: ConvergenceLayer> StreamWorld<'_, L> {
             |side: usize| self.plan.may_lose() || self.agents[side].accepted() == self.plan.bundles[1 - side].len();
         self.agents.iter().all(StreamAgent::is_done) && (0..2).all(here)
     }
-    /// Tells a side the addresses of the other.
+    /// Passes the addresses of the other side to a side.
     fn locate(&mut self, side: usize) {
         let addresses = vec![PLACE.parse().unwrap()];
         self.give(side, Input::Socket(socket::Input::Located { link: LINK, addresses }));

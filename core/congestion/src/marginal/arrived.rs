@@ -65,7 +65,6 @@ impl Arrived {
     }
     /// Makes space: evicts an entry of the reporter with the most entries, the one that expires first.
     fn forget_one(&mut self) {
-        // The reporter with the most entries pays for the space.
         let longest = self.by_reporter.values().max_by_key(|told| told.len());
         if let Some((_, id)) = longest.and_then(|told| told.first()).copied() {
             self.forget(id);

@@ -128,7 +128,7 @@ impl MarginalUtility {
     /// Records a delivery that this node observed.
     fn saw(&mut self, node: &Node<'_>, bundle: Handle, out: &mut Actions) {
         let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) else { return };
-        // A group has further members, so one delivery does not end it.
+        // A bundle for a group is not done after one delivery: other members still wait for it.
         if !held.bundle.is_for_group() {
             self.learn(node.now, held.bundle.id, held.expires, NodeId::NULL, out);
         }
@@ -271,7 +271,7 @@ impl MarginalUtility {
             return None;
         }
         let want = want.unwrap_or_else(|| CopyOffer::copy(held, 0));
-        // Both copies carry the same set.
+        // Both copies get the same label: all carriers, the neighbour included.
         let all = carriers.with(place).label;
         Some(CopyOffer { rank: rank(worth, wished), ..want }.with(node, all, all))
     }
@@ -357,7 +357,7 @@ impl Control for MarginalUtility {
                 if why == Why::Delivered {
                     self.saw(node, bundle, out);
                 } else if why == Why::Overflow && self.asked(node, held).is_some() && !self.has_arrived(held) {
-                    // Neighbours with a copy learn that this one is gone: theirs is then worth more.
+                    // Neighbours with a copy learn that this node evicted its copy: theirs is then worth more.
                     let holders = node.peers.up().take(ASKED_MAX).filter(|peer| peer.has(&held.bundle));
                     for peer in holders.filter(|peer| !self.is_far(node, peer)) {
                         let mut letter = Letter::default();
@@ -393,7 +393,7 @@ impl Control for MarginalUtility {
         Some(if protected { PROTECTED + worth } else { worth })
     }
     fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
-        // The destination gets its bundles, and a bundle given away needs no judgement.
+        // The router's decision stands for a bundle that goes to its destination, and for one that leaves no copy here.
         if peer.is(held.destination()) || want.is_some_and(|want| !want.keep) {
             return want;
         }

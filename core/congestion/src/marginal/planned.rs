@@ -130,8 +130,7 @@ impl Planned {
         (1.0 - doubt) * by_plan + doubt * by_chance()
     }
 
-    /// Time on the way for data sent now, on the earliest path from one node to another, given by index; `None` without
-    /// a path.
+    /// Travel time of data sent now on the earliest path between two nodes, given by index; `None` without a path.
     pub fn light(&self, plan: &dyn Journeys, now: Instant, from: u32, to: u32) -> Option<Duration> {
         let mut known = self.known.borrow_mut();
         known.follow(plan);
@@ -158,7 +157,8 @@ impl Planned {
         known.follow(who.plan);
         if let Some((asked, way)) = known.ways.get(&question).filter(|(asked, _)| *asked <= now) {
             let Some(way) = way else { return Ok(None) };
-            // A running contact may be used until its latest departure, for a while.
+            // While the path's first contact runs, the result stays valid until the latest departure, but at most for
+            // `RUNNING`.
             let runs = now <= way.departs_by && now <= *asked + RUNNING;
             if at.is_some() || now <= way.departs || runs {
                 return Ok(Some(Journey { departs: way.departs.max(now), ..*way }));

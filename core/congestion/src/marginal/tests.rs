@@ -177,7 +177,7 @@ fn meeting_lie_affects_liar_only() {
     let liar = site.meet(3);
     let bundle = of_others(&mut site, 9, 100);
     on_event(&mut control, &site.node(), PolicyEvent::Up { peer: liar });
-    // Claims meetings with the destination, with this node and with no node.
+    // The neighbour claims that it meets the destination, this node and the null node at this moment.
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 0), (NodeId(1), 0), (NodeId::NULL, 0)]));
     on_event(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
     let rate = control.met.rates(NodeId(9), site.now, 600.0).own;

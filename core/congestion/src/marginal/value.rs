@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn copies_have_diminishing_worth() {
         let rates = |own| Rates { own, others: 0.001 };
-        // Alone; beside one other; beside one other and with a lower rate.
+        // Three cases: a copy alone, a copy beside one other, and the latter at a holder with a lower meeting rate.
         let gains = [rates(0.01).gain(0.0, 0.001), rates(0.01).gain(1.0, 0.001), rates(0.001).gain(1.0, 0.001)];
         assert!(gains.is_sorted_by(|a, b| a > b), "{gains:?}");
         assert!((gains[0] - 10.0 / 11.0).abs() < 1e-12, "alone: the chance to meet before the copy is lost");

@@ -48,7 +48,7 @@ pub(super) struct CongestionWindow {
     threshold: u64,
     /// Bytes delivered since the last additive increase by a segment (NewReno).
     credit: u64,
-    /// Fraction of a byte by which the window has not grown yet (Hybla).
+    /// Growth of less than a byte, which is added to the window with the next growth (Hybla).
     part: f64,
     cubic: Cubic,
 }
@@ -104,7 +104,7 @@ impl CongestionWindow {
                 self.size = self.size.saturating_add(more * self.segment);
             }
             Congestion::Hybla => {
-                // Once for each acknowledgment, however many bytes it covers, as in Linux.
+                // Hybla grows once for each acknowledgment, however many bytes it covers, as in Linux.
                 let rho = rho(path.round_trip_ns);
                 if bytes > 0 && slow_start {
                     self.grow(libm::exp2(rho.min(HYBLA_MOST)) - 1.0);

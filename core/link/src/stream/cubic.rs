@@ -54,7 +54,8 @@ impl Epoch {
     /// Computes how many segments must be delivered per segment of growth, as an integer like Linux.
     fn compute(&mut self, window: f64, before_loss: f64, least_s: f64) {
         let t = self.computed.since(self.start).as_secs_f64() + least_s - self.inflection_s;
-        // Truncated towards the inflection, like Linux: just below it the window counts as having reached it.
+        // The distance from the inflection is truncated to whole segments, as in Linux: within one segment of the
+        // inflection, the target is the inflection itself.
         let target = self.origin + libm::trunc(C * t * t * t);
         self.each = if target > window { libm::floor(window / (target - window)) } else { 100.0 * window };
         if before_loss == 0.0 {
@@ -139,7 +140,7 @@ impl Cubic {
             (epoch.computed, epoch.window) = (path.now, window);
             epoch.compute(size, before_loss, least_s);
         }
-        // Credit from before `each` fell counts for one segment only, as in Linux.
+        // If `each` fell below the credit collected so far, that credit yields one segment only, as in Linux.
         let gently = self.credit >= epoch.each;
         self.credit = if gently { delivered } else { self.credit + delivered };
         let more = libm::floor(self.credit / epoch.each);

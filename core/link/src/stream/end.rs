@@ -10,7 +10,7 @@ use farlink_base::{Instant, Payload, Sink};
 /// Most bytes of segments that leave as one burst: a packet that the interface splits (segmentation offload).
 const BURST: u64 = 65_536;
 
-/// Input of an end.
+/// Input of an end: a request of its user, an arriving segment, or a deadline.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A deadline of [`StreamEnd::next_timeout`] may have passed.
@@ -33,7 +33,7 @@ pub enum Input {
     Confirm,
 }
 
-/// Output of an end.
+/// Output of an end: a segment to send, or an event for its user.
 #[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub enum Output {
@@ -194,7 +194,7 @@ impl StreamEnd {
         }
     }
 
-    /// Reports changes to the driver: acknowledged bytes, data, the peer's end, room.
+    /// Reports changes to the driver: acknowledged bytes, received data, the end of the peer's data, room for writing.
     fn hand_over(&mut self, out: &mut impl Sink<Output>) {
         if self.state != EndState::Open {
             return;
@@ -222,7 +222,8 @@ impl StreamEnd {
         while let Some(content) = next {
             next = self.sender.next_segment(now);
             burst += content.payload.len();
-            // The receiver joins the segments of a burst, so each segment shows whether another follows.
+            // The receiving end merges the segments of a burst, so each segment has a flag for another one that
+            // follows.
             let more = next.is_some() && burst + self.config.segment_bytes <= BURST;
             if !more {
                 burst = 0;

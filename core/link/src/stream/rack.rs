@@ -43,7 +43,8 @@ impl Rack {
         let later = if recovering && !self.reorders { 1 } else { REORDERING };
         self.latest.saturating_sub(later)
     }
-    /// Time at which an overtaken transmission that was sent at `at` counts as lost in any case.
+    /// Time at which an overtaken transmission that was sent at `at` counts as lost, however few later ones were
+    /// delivered.
     pub fn lost_at(&self, at: Instant) -> Instant {
         // The reordering window is a quarter of the shortest round trip (RFC 8985 6.2).
         at + self.trip + self.least.map_or(Duration::ZERO, |least| least / 4).max(LEAST_WAIT)

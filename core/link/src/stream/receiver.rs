@@ -7,8 +7,8 @@ use farlink_base::{Duration, Instant, Payload};
 
 /// Delay of the acknowledgment of a single segment (Linux `TCP_DELACK_MIN`).
 const ACK_DELAY: Duration = Duration::from_millis(40);
-/// Longest time for which arriving segments of a burst reach Linux as one packet, which it acknowledges once (receive
-/// offload). It combines the coalescing delay of an interface and the time resolution of our emulator.
+/// Longest time over which Linux merges arriving segments of a burst into one packet (receive offload), which it
+/// acknowledges once. The value combines the coalescing delay of an interface and the time resolution of our emulator.
 const TRAIN: Duration = Duration::from_micros(200);
 /// Number of segments at the beginning of a connection that are acknowledged at once (Linux `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
@@ -152,7 +152,7 @@ impl Receiver {
         let at_once = hole || self.finished || self.quick > 0 || self.unacknowledged >= 2;
         self.quick = self.quick.saturating_sub(1);
         let deadline = if at_once { handed_over } else { now + ACK_DELAY };
-        // The burst may end before the coalescing delay.
+        // If a burst ends before the coalescing delay, its last segment brings the acknowledgment forward.
         self.ack_at = Some(self.ack_at.map_or(deadline, |at| at.min(deadline)));
     }
 

@@ -50,7 +50,7 @@ pub(super) struct StreamSender {
     segment: u64,
     buffer: u64,
     give_up: Duration,
-    /// Bytes not sent yet; each piece has one chunk.
+    /// Bytes not sent yet, as payloads of one chunk each.
     unsent: VecDeque<Payload>,
     unsent_bytes: u64,
     finish: bool,
@@ -209,7 +209,7 @@ impl StreamSender {
         let mut measured = None;
         for (start, end) in core::iter::once(cumulative).chain(segment.selective.ranges().iter().copied()) {
             while let Some((sequence, sent)) = self.flight.from(start) {
-                // A segment that begins at or beyond the end has a larger end, too, so the search ends there as well.
+                // A segment that ends beyond this range is not acknowledged by it, and neither is any later segment.
                 if sequence + sent.content.length() > end {
                     break;
                 }
@@ -313,7 +313,8 @@ impl StreamSender {
         true
     }
 
-    /// Whether a window probe, an empty old segment, must be sent now; true once.
+    /// Whether a window probe, an empty segment with an old sequence number, must be sent now. Each probe is reported
+    /// once.
     pub fn take_probe(&mut self) -> bool {
         core::mem::take(&mut self.probe)
     }

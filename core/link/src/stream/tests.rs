@@ -225,7 +225,8 @@ fn goodput_falls_with_loss() {
     }
     let rate = |n: usize| rows[n].2;
     assert!(rate(0) > 3e6 && rate(5) > 6e6, "{rows:?}");
-    // Exception: one early loss ends slow start just before the queue would overflow, which costs no goodput.
+    // NewReno is as fast with 0.1 % of loss as without: one early loss ends slow start just before the queue would
+    // overflow, which costs no goodput.
     assert!((0.9..1.1).contains(&(rate(0) / rate(1))), "{rows:?}");
     assert!((1..4).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
     assert!((5..9).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
@@ -263,7 +264,7 @@ fn probe_recovers_lost_window_update() {
     assert_eq!(pair.user[B].received, Payload::fill(9, 400_000));
 }
 
-/// Number of segments from A to B per segment in return, on a path without loss.
+/// Number of segments from A to B for each segment from B to A, on a path without loss.
 fn segments_for_each_acknowledgment(rate: u64, delay_ms: u64) -> f64 {
     let pair = StreamPair::transfer(path(rate, delay_ms), Config::default(), 10_000_000);
     pair.segments[A] as f64 / pair.segments[B] as f64
@@ -271,7 +272,7 @@ fn segments_for_each_acknowledgment(rate: u64, delay_ms: u64) -> f64 {
 
 #[test]
 fn coalesced_burst_is_acknowledged_once() {
-    // Segments of 1,500 B take 1.2 ms and 12 us.
+    // A segment of 1,500 B takes 1.2 ms on the slow path and 12 us on the fast one.
     let (slow, fast) =
         (segments_for_each_acknowledgment(10_000_000, 10), segments_for_each_acknowledgment(1_000_000_000, 10));
     assert!((1.8..2.1).contains(&slow), "1.2 ms apart: every second segment, {slow}");
@@ -350,7 +351,8 @@ fn gap_is_survived_dead_peer_is_not() {
     let pair = StreamPair::transfer(gap, Config::default(), 1_000_000);
     assert_eq!(pair.user[B].received, Payload::fill(9, 1_000_000));
     let seconds = pair.user[B].received_at.as_secs_f64();
-    // The backoff of the timer may double the time of the gap, 57 s.
+    // The gap lasts 57 s. Because the timer backs off exponentially, the first retransmission after the gap may come as
+    // much as another 57 s later.
     assert!((60.0..125.0).contains(&seconds), "{seconds}");
 
     let dead = DirectionSpec { windows: Some([window(0, 3)].into()), ..path(1_000_000, 50) };

@@ -88,8 +88,9 @@ impl IonReader {
         })
     }
 
-    /// Parses start and end. After a start that counts from the time of reading, which no file contains, an end in wall
-    /// time cannot be placed. It is taken to mean no end, for which authors write a distant time.
+    /// Parses start and end. If the start counts from the moment at which the plan is read, which no file states, an
+    /// end in wall time cannot be converted. Such a contact is taken to have no end, since authors write a distant time
+    /// for that.
     fn times(&mut self, line: u32, start: &str, end: &str) -> Result<(When, When), PlanError> {
         let (from, mut to) = (self.when(line, start)?, self.when(line, end)?);
         if from.base.is_none() && to.base.is_some() {
@@ -222,8 +223,9 @@ impl IonReader {
     }
 }
 
-/// Light time of a contact. A range of its own direction precedes one of the reverse direction. In each direction, a
-/// range with the same times precedes ranges that cover the contact's start, of which the latest counts.
+/// Light time of a contact. A range of the contact's direction is preferred to one of the reverse direction. In each
+/// direction, a range with the contact's times is preferred to the ranges that cover its start; of those, the one that
+/// starts latest counts.
 fn delay_of(ranges: &RangeTable, contact: &Contact) -> Option<Duration> {
     let find = |pair| {
         let list: &Vec<_> = ranges.get(&pair)?;

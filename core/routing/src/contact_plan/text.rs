@@ -84,7 +84,7 @@ pub fn parse_seconds(text: &str) -> Option<u64> {
         let mut part = whole.checked_mul(unit)?;
         let mut place = unit;
         for digit in fraction.bytes() {
-            // Digits below the nanosecond add nothing; those above it divide every unit without a remainder.
+            // Fractions of a nanosecond are dropped.
             part = part.checked_add(u64::from(digit - b'0') * place / 10)?;
             place /= 10;
         }

@@ -97,8 +97,8 @@ impl MeetingTable {
         self.reporters.forget(node);
         self.means -= self.rows.remove(&node).map_or(0, |row| row.means.len());
     }
-    /// Expected time until a node meets each other one, directly or through others: the least sum of at most three
-    /// means.
+    /// Expected time, s, until a bundle at the node `from` reaches each other node, directly or through others: the
+    /// least sum of at most three means.
     pub fn reach(&self, from: NodeId) -> BTreeMap<NodeId, f64> {
         let mut reach = BTreeMap::from([(from, 0.0)]);
         let mut last = reach.clone();
@@ -124,7 +124,7 @@ impl MeetingTable {
         let mut rows: Vec<_> = self.rows.iter().filter(|(_, row)| row.changed > since).collect();
         rows.sort_by_key(|(_, row)| core::cmp::Reverse(row.changed));
         let mut left = most;
-        // Whole rows only: a cut one would look like a changed one.
+        // Rows are written whole: to the reader, a truncated row would be a change.
         let fits = |(_, row): &&(&NodeId, &MeetingRow)| match left.checked_sub(24 + 16 * row.means.len()) {
             Some(rest) => {
                 left = rest;
@@ -277,7 +277,7 @@ mod tests {
             receive(&mut meetings, liar, &lies(1_000 + 100 * round..1_100 + 100 * round, 256));
             assert!(meetings.means <= MEANS_MAX && meetings.looks() <= 3 * MEANS_MAX);
         }
-        // Then many short rows: the other bound.
+        // Many short rows test the other bound, that on nodes.
         for round in 0..30 {
             receive(&mut meetings, liar, &lies(100_000 + 100 * round..100_100 + 100 * round, 1));
         }

@@ -75,7 +75,7 @@ impl Replicas {
     }
     /// Makes space: evicts the oldest entry of a reporter with more than half of all, or else the oldest.
     fn forget_one(&mut self) {
-        // A reporter below half of the table is no flood.
+        // A reporter of at most half of the entries does not flood the table.
         let flood = self.reporters.loser().filter(|_| self.reporters.most() > BUNDLES_MAX / 2);
         if let Some(id) = flood.or(self.order.first().map(|(_, id)| *id)) {
             self.forget(id);

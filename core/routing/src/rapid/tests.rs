@@ -103,7 +103,8 @@ fn copies_elsewhere_lower_utility() {
     on_event(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &says(500, 500.0, &[]) });
     let known =
         |router: &Rapid, site: &RouterSite, but| router.known_rate(&site.node(), site.held(bundle), NodeId(but));
-    // Through neighbour 2, which this node meets once in 1,000 s.
+    // The only expected delivery is through neighbour 2: this node meets it once in 1,000 s, and it meets node 9 once
+    // in 500 s.
     close(known(&router, &site, 0), 1.0 / 1500.0);
     on_event(&mut router, &site, PolicyEvent::Sent { bundle, to: two, gave: 0, keep: true });
     close(known(&router, &site, 0), 1.0 / 1500.0 + 0.002);

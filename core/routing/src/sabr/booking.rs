@@ -86,7 +86,7 @@ impl Booked {
     }
 }
 
-/// Bytes whose transmission fills `time`, rounded up so that no moment is given away twice.
+/// Bytes whose transmission fills `time`, rounded up so that no part of a contact is booked twice.
 fn volume_until(rate: DataRate, time: Duration) -> u64 {
     let bytes = rate.volume_in(time);
     if rate.time_for(bytes) < time { bytes.saturating_add(1) } else { bytes }

@@ -233,7 +233,7 @@ impl RandomRequest {
             best = way.cloned().or(best);
             round = next;
         }
-        // On equal arrival a direct link that is up precedes a planned route.
+        // On equal arrival a direct link that is up is preferred to a planned route.
         match (best, straight) {
             (Some(best), Some(straight)) if best.arrival < straight.arrival => Some(best),
             (best, straight) => straight.or(best),

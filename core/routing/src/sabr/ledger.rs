@@ -26,7 +26,7 @@ pub(super) struct BookingLedger {
     pub booked: Booked,
     /// Bookings by bundle and next hop: a critical bundle has several.
     legs: BTreeMap<(Handle, NodeId), Booking>,
-    /// Bookings by contact, the least urgent first, and among those the latest last.
+    /// Bookings by contact, the least urgent first; equally urgent ones in the order of booking.
     on: BTreeMap<(u32, Priority, u64), Handle>,
     last: u64,
 }

@@ -41,7 +41,7 @@ const SLICE: usize = 256;
 #[derive(Debug)]
 struct Loaded {
     index: Arc<PlanIndex>,
-    /// Clock of the plan; `None` while a plan in wall time meets a node without a trusted clock.
+    /// Clock of the plan; `None` if the plan is in wall time and this node has no trusted clock.
     clock: Option<PlanClock>,
     /// Links of the groups in which this node transmits, ordered by group.
     links: Vec<(GroupId, LinkId)>,
@@ -229,7 +229,7 @@ impl Sabr {
                 None => drop(self.abandoned.pop_first()),
             }
         }
-        // The rest follows in the next call.
+        // Further bundles are rerouted in the next call, which `Wake` requests.
         out.push(Action::Wake(now));
     }
 
@@ -335,7 +335,7 @@ impl Router for Sabr {
         self.forget_past(node.now);
         // The bundle's own booking must not block its new route.
         self.ledger.release(held.handle(), |_| true);
-        // Taken out, because the search borrows the router.
+        // The planner is taken out of the router, because the search borrows the router.
         let mut planner = core::mem::take(&mut self.planner);
         let way = self.best(&mut planner, node, held, held.size(), tried).map(|way| {
             self.book(node.now, held, &way, out);

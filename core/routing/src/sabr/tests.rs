@@ -90,7 +90,7 @@ fn bookings_fill_link_then_sibling() {
     // Each bundle takes ten seconds of a contact; the second link starts at second 5.
     assert_eq!(bundles.map(|b| bench.ask(0, b).unwrap()), [(0, 10), (1, 15), (0, 20), (1, 25)]);
     assert_eq!(bench.router.booked(), (2, 4));
-    // Rerouted, it books the end of the queue again.
+    // A bundle that is routed again gives up its booking, and books at the end of the contact's queue.
     assert_eq!(bench.ask(0, bundles[1]), Some((1, 25)));
     assert_eq!(bench.router.booked(), (2, 4));
 }

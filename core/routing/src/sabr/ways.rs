@@ -124,7 +124,7 @@ impl Sabr {
         if way.is_some() || !self.return_to_sender {
             return way;
         }
-        // Nothing else is left, and the parameter allows a return.
+        // The second search also considers the node from which the bundle came.
         let avoid = excluded(node, tried, PeerId::NONE);
         self.way(planner, node, &self.query(node, held, size, &avoid))
     }

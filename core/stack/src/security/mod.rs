@@ -256,7 +256,7 @@ impl Security {
             return meta;
         }
         let (checks, adds) = self.wanted(&self.rules, &meta);
-        // A rule with `fragments` lets them pass unchecked, for verifiers on the way.
+        // A rule with `fragments` lets fragments pass unchecked, for verifiers between source and destination.
         let refuses = |wish: &Wish<'_>| wish.rule.service == Service::Integrity && !wish.rule.fragments;
         if checks.iter().any(|wish| wish.rule.required && refuses(wish)) {
             return self.lacking(meta);
@@ -315,7 +315,8 @@ impl Security {
         let checked = if checks.is_empty() { Ok(None) } else { self.check(&meta, &checks, here) };
         let meta = match checked {
             Err(reason) => return Ok(insecure(meta, reason)),
-            // At its end the bundle stays as it came: it is checked again, and decrypted, when it is handed out.
+            // At its destination the bundle is kept as it came, because it is checked again and decrypted when it is
+            // handed out.
             Ok(Some(changed)) if !here => changed,
             Ok(_) => meta,
         };

@@ -157,15 +157,15 @@ impl<'a> Reception<'a> {
             || kinds.any(|kind| self.wish(Service::Confidentiality, kind).is_some())
     }
 
-    /// Whether this node accepts all encrypted targets of an encrypted hash: in clear, the hash of a block that stays
-    /// encrypted would tell about its content, which RFC 9172 3.9 forbids.
+    /// Whether this node accepts all encrypted targets of an encrypted hash. A decrypted hash of a block that stays
+    /// encrypted would reveal something about that block's content, which RFC 9172 3.9 forbids.
     fn accepts_hash(&self, section: &Section, target: u64, keys: &[Secret], enciphered: &[u64]) -> bool {
         let accepts_any =
             |wish: &Wish<'_>| wish.rule.service == Service::Confidentiality && self.role(wish) == Role::Acceptor;
         if !self.wishes.iter().any(accepts_any) {
             return false;
         }
-        // Its targets are known once it is decrypted.
+        // The targets of the hash can be read only in a decrypted copy.
         let mut copy = self.bundle.clone();
         if bpsec::open(&mut copy, &section.block, section.header, target, keys, self.aes_gcm.as_ref()).is_err() {
             return false;
@@ -225,7 +225,7 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        // Hashes of removed blocks may have been encrypted until now.
+        // Hashes of removed blocks may have been encrypted when those blocks were removed; now they can be found.
         core::mem::take(&mut self.lost).into_iter().try_for_each(|target| self.untarget(target))
     }
 
@@ -267,8 +267,8 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        // Without its hash the primary block gets a CRC again, which changes it for operations that cover it: while
-        // there is another operation, the hash stays.
+        // A primary block that loses its hash gets a CRC again. This changes the block, which other operations may
+        // cover, so the hash stays as long as the bundle has any other operation.
         if let Some(number) = last.map(|section| section.header.number) {
             let mut left: Vec<Section> = self.sections(INTEGRITY)?;
             left.extend(self.sections(CONFIDENTIALITY)?);

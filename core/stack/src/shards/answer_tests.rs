@@ -1,4 +1,5 @@
-//! Messages between layer owner and remote layer: every answer once, to its addressee; accounts that end; bounds.
+//! Messages between layer owner and remote layer: each answer reaches its shard exactly once, counters return to zero,
+//! and bounds hold.
 
 use super::layer_owner::{LayerOwner, Part};
 use super::remote_layer::{Do, RemoteLayer};
@@ -43,7 +44,7 @@ fn late_shard_gets_link_state() {
         panic!("{out:?}")
     };
     assert_eq!(claimed.as_deref(), Some("ipn:9.0"));
-    // A neighbour that came and went leaves only `ready: false` to repeat.
+    // The neighbour has come and gone, so nothing changes at a shard that adds the link now.
     sent_after(&mut owner, ready(false));
     sent_after(&mut owner, Output::PeerDown { link: LINK });
     let mut later = RemoteLayer::new(1, [LINK].into_iter());
@@ -61,7 +62,7 @@ fn removed_link_clears_pending_account() {
         offer(&mut owner, false);
         actions_after(&mut home, [part_of(TICKET, false)]);
         offer(&mut owner, true);
-        // Two parts of 9 bytes, counted once the last is there.
+        // Both parts, of 9 bytes each, are counted once the last has come.
         assert_eq!(owner.away(), 18);
         // The last part and the removal cross on their way, in either order.
         if last_arrives_first {
@@ -409,7 +410,8 @@ fn indivisible_config_is_refused() {
 
 #[test]
 fn shards_share_head_budget() {
-    // Layers of two shards: incomplete heads of strangers at one take nothing from neighbours at the other.
+    // Layers of two shards share one budget: incomplete heads of unconfigured peers at both leave half of it to
+    // configured neighbours at either.
     let heads = alloc::sync::Arc::new(super::HeadBudget::new(1000));
     let new = |own| {
         let shard = super::ShardConfig { heads: heads.clone(), ..super::ShardConfig::new(own, 3, Vec::new()) };

@@ -24,9 +24,9 @@ impl HeadBudget {
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
-    /// Takes bytes from the budget, for a stranger or for a neighbour; returns whether they were available.
+    /// Takes bytes from the budget, for an unconfigured neighbour if `stranger`; returns whether they were available.
     pub(crate) fn take(&self, bytes: u64, stranger: bool) -> bool {
-        // Strangers get half: their heads that never end must leave room for neighbours.
+        // Unconfigured neighbours get half: heads that they never complete must leave room for configured ones.
         if !reserve(&self.used, bytes, self.most) {
             return false;
         }

@@ -63,7 +63,7 @@ pub(crate) enum Part {
     Dropped,
 }
 
-/// The owner's account of one layer that other shards use.
+/// The owner's record of one layer that other shards use: its links, waiting bundles and offers.
 #[derive(Debug)]
 pub(crate) struct LayerOwner {
     own: u8,
@@ -120,8 +120,8 @@ impl LayerOwner {
 
     /// Whether a bundle belongs to shard 0, wherever it came in.
     pub fn is_central(&self, bundle: &BundleMeta) -> bool {
-        // Local applications, reports, custody and groups have their tables in one shard, and bundles that meet there
-        // need the same tables.
+        // The tables of local applications, reports, custody and groups are in shard 0, so every bundle that may need
+        // one of them goes there.
         let local = |node: NodeId| self.local.contains(&node);
         local(bundle.destination_node())
             || bundle.is_for_group()
@@ -238,7 +238,7 @@ impl LayerOwner {
             _ => {}
         }
     }
-    /// Ends the account of an offer.
+    /// Removes the record of an offer, and frees its share of the budget for heads.
     fn leave(&mut self, ticket: Ticket) -> Option<LinkPlace> {
         let place = self.places.remove(&ticket)?;
         if let LinkPlace::Asked { parts, strange, .. } = &place {
@@ -260,7 +260,7 @@ impl LayerOwner {
     pub fn on_output(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
         match output {
             Output::Ready { link, ready } => {
-                // An inbound neighbour may report this before `PeerUp` introduces it.
+                // The link of an inbound neighbour may become ready before `PeerUp` introduces the neighbour.
                 if ready && link.is_dynamic() {
                     self.add(link);
                 }
@@ -323,7 +323,7 @@ impl LayerOwner {
                     out.push((CENTRE, Across::Output(output)));
                     return None;
                 }
-                // No agent knows of it yet.
+                // No agent has got any part of this bundle, so none needs to be informed.
                 Some(LinkPlace::Asked { .. } | LinkPlace::Refused) => return None,
                 Some(LinkPlace::Here) | None => {}
             },
@@ -373,8 +373,8 @@ impl LayerOwner {
                     }
                     // A few bytes must not keep alive the large buffer they came in.
                     parts.gather(part.own());
-                    // Ever more rarely: each look parses from the beginning, and parts of a byte each must not cost
-                    // more than others.
+                    // Each attempt parses the head from its first byte, so the length doubles between attempts: a
+                    // bundle in parts of a byte each must not cost more than others.
                     let look = if len < look { look } else { HEAD.min(2 * len) };
                     self.places.insert(ticket, LinkPlace::Asked { parts, least, look, strange });
                     return Part::Kept;
@@ -400,8 +400,8 @@ impl LayerOwner {
         self.lend(ticket, 0, bytes, true);
     }
     fn lend(&mut self, ticket: Ticket, before: u64, more: u64, ended: bool) {
-        // An unfinished bundle is not counted: its rest must be read for it to get a verdict at all, and the centre
-        // bounds arrivals.
+        // Only complete bundles are counted. An incomplete one gets no verdict until its rest was read, so it must not
+        // stop the layer from reading; shard 0 bounds the memory of arrivals.
         self.away += if ended { before + more } else { 0 };
         self.places.insert(ticket, LinkPlace::Away { bytes: before + more, ended });
     }

@@ -189,7 +189,7 @@ impl RemoteLayer {
             if offered.link == link && !offered.refused && !offered.ended {
                 offered.refused = true;
                 out.push(Do::Emit(Output::OfferAborted { ticket: *ticket }));
-                // Its last part may be under way: the owner then waits for a verdict.
+                // The bundle's last part may be under way, and the owner would then wait for a verdict.
                 let refused = Input::Refused { ticket: *ticket, reason: Refusal::NoResources };
                 out.push(Do::Owner(Across::Input(refused)));
             }
@@ -231,7 +231,7 @@ impl RemoteLayer {
         match &output {
             Output::Ready { link, ready } => {
                 let (link, ready) = (*link, *ready);
-                // An inbound neighbour may report this before `PeerUp` introduces it.
+                // The link of an inbound neighbour may become ready before `PeerUp` introduces the neighbour.
                 if ready && link.is_dynamic() {
                     self.lines.entry(link).or_default();
                 }

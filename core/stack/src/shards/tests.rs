@@ -165,11 +165,12 @@ fn head_collection_is_bounded() {
     assert_eq!((part(&mut one, 5, true, None).0, one.away()), ("away", 45), "whatever it looks like");
     assert_eq!(take(&mut one, 0, Input::Accepted { ticket: TICKET }), (true, Vec::new()));
     assert_eq!((one.away(), one.knows(TICKET)), (0, false));
-    // Once a shard was found for the bundle, later parts are not read for it again.
+    // Once the shard of the bundle is known, later parts are not parsed again to find it.
     assert_eq!(part(&mut one, 10, false, Some(false)).0, "here");
     assert_eq!(part(&mut one, 10, true, Some(true)).0, "here");
     assert!(!one.knows(TICKET));
-    // Parts of a byte each: looked at ever more rarely, and no longer than a head may be.
+    // With parts of a byte each, the head is parsed only each time the length has doubled, and no more bytes are kept
+    // than a head may have.
     let (mut looked, mut kept) = (0, 0);
     while let Part::Kept = one.part((TICKET, false), bytes(1), false, |_, _| {
         looked += 1;
@@ -201,7 +202,7 @@ fn refused_offer_number_is_reusable() {
     let mut out = Vec::new();
     home.on_input(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut out);
     assert!(matches!(&out[..], [Do::Owner(Across::Input(Input::Refused { .. }))]));
-    // The next part was under way.
+    // The owner has sent the next part before the refusal reaches it.
     offer(&mut owner, false);
     assert_eq!(after_message(&mut home, Across::Output(part(false))), 0, "nobody wants it any more");
     let refused = Input::Refused { ticket: TICKET, reason: Refusal::NoResources };
@@ -213,7 +214,7 @@ fn refused_offer_number_is_reusable() {
     home.on_input(Input::Accepted { ticket: TICKET }, &mut out);
     home.on_input(Input::Accepted { ticket: TICKET }, &mut out);
     assert_eq!(out.len(), 1, "one verdict");
-    // Or its last part was: then nothing follows, and nothing is remembered.
+    // If the part under way is the last, no further part follows, and the refused offer is forgotten.
     after_message(&mut home, Across::Output(part(false)));
     home.on_input(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
     assert_eq!(after_message(&mut home, Across::Output(part(true))), 0);

@@ -73,12 +73,13 @@ impl Stack {
     pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
         self.agent.plan()
     }
-    /// Longest bundle that can be admitted now, if nothing else decides; a longer one is refused until another
-    /// leaves. `None` where the congestion control or a disk decides.
+    /// Longest bundle that can be admitted now, bytes; a longer one is refused until another bundle leaves. `None` if
+    /// more than free space decides about admission: the congestion control, or a disk.
     pub fn room(&self) -> Option<u64> {
         self.agent.room()
     }
-    /// Least room in bytes for a bundle made of this request. `None` where something other than room decides.
+    /// Encoded length, bytes, of the bundle that this request would make, to be compared with [`Stack::room`]. `None`
+    /// if that is `None`, or if the bundle cannot be made.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.agent.needs(now, wanted, &mut self.edges)
     }

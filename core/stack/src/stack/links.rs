@@ -28,7 +28,7 @@ impl Stack {
         self.link_up(now, link, config, Origin::Configured, out)
     }
     /// Adds a link to a neighbour that was discovered by announcements: the neighbour's name is only claimed, the
-    /// contact plan does not list the link, and bundles from it count as a stranger's.
+    /// contact plan does not list the link, and bundles from it count as those of an unauthenticated neighbour.
     ///
     /// # Errors
     /// As [`Stack::add_link`].
@@ -134,7 +134,7 @@ impl Stack {
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
         agent.remove_link(now, link, edges, &mut Outputs { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
-        // Last, as the steps before still look the layer up.
+        // This entry is cleared last, because the steps above still look up the link's layer in it.
         self.link_layer[link.0 as usize] = NO_LAYER;
     }
     /// Lets the agent act on changed links.

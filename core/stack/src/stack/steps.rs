@@ -1,4 +1,4 @@
-//! One step of the work list: which machine takes it.
+//! Executes one step of the work list: passes it to the agent, the store, a layer or the edge.
 
 use super::Stack;
 use crate::io::Output;
@@ -22,7 +22,7 @@ impl Stack {
             Work::Agent(input) => self.step_agent(now, input, out),
             Work::Store(input) => self.step_store(now, input, out),
             Work::Whole { token, link, rope, known, digest } => {
-                // Its beginning may have been refused meanwhile.
+                // The agent may have refused the bundle at its beginning, before the last part came.
                 if !known || self.arrivals.awaits(token) {
                     let input = self.edges.arrived(token, link, &rope, digest);
                     self.work.push_back(Work::Agent(input));
@@ -36,7 +36,7 @@ impl Stack {
                 let Kept { promises, encoded } = *kept;
                 if let Some((bundle, hop)) = self.edges.piece_of(encoded) {
                     let (bundle, hop) = (Arc::new(bundle), Box::new(hop));
-                    // At once: the report that the rest does not come may already be in the list.
+                    // The agent gets the piece at once: `Abandoned` for the same bundle may already be in the list.
                     self.step_agent(now, farlink_bpa::Input::Piece { link, token, bundle, hop, promises }, out);
                 }
             }

@@ -183,8 +183,9 @@ pub struct Line {
     confirmed: BTreeMap<(usize, StreamId), u64>,
     /// Number of requests to connect.
     pub connects: usize,
-    /// First of the nodes that are shards of one node, and layer of each node's streams.
+    /// Index of the first of the nodes that are shards of one node.
     pub shards: usize,
+    /// Layer of each node's streams.
     layers: Vec<LayerId>,
     /// Number of messages between shards.
     pub crossed: usize,
@@ -451,7 +452,7 @@ impl Line {
             }
             Output::Read { delivery, result } => {
                 let part = result.expect("the disk can be read");
-                // As at an application: the part leaves the node's memory.
+                // An application takes the part out of the node's memory, so the part is copied and dropped.
                 let copy = flat(&part);
                 self.memory.of(node, || drop(part));
                 if let Some((_, _, came)) = self.joining.get_mut(&(node, delivery)) {

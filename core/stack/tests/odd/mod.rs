@@ -1,5 +1,5 @@
-//! One node with an STCP layer for strangers, a UDPCL link out and a disk; and bundles of version 6 assembled by hand,
-//! so that they can be wrong.
+//! One node with an STCP layer for unconfigured peers, an outgoing UDPCL link and a disk; and bundles of version 6
+//! assembled by hand, so that they can be wrong.
 
 use crate::line::Disk;
 use farlink_base::store::DiskDone;
@@ -199,7 +199,7 @@ impl Site {
         }
         self.now = end;
     }
-    /// Connects as a stranger, sends this bundle, and stays.
+    /// Connects as an unconfigured peer, sends this bundle, and keeps the connection open.
     pub fn receive(&mut self, bundle: &[u8]) {
         self.receive_beginning(bundle, bundle.len());
     }
@@ -237,7 +237,7 @@ impl Site {
     }
 }
 
-/// Node ipn:1.0, also dtn://one/: anyone may bring bundles; those for other nodes go to ipn:2.0.
+/// Node ipn:1.0, also dtn://one/. It accepts bundles from any peer, and forwards those for other nodes to ipn:2.0.
 fn stack(tune: fn(&mut Config)) -> Stack {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     config.node_ids.push(EndpointId::dtn("one", ""));

@@ -75,7 +75,7 @@ pub struct Search {
     pub progress: bool,
 }
 
-/// A history as places in the alphabet.
+/// A history as indices into the alphabet of steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Prefix {
     len: u8,
@@ -280,7 +280,8 @@ impl Search {
         }
         report
     }
-    /// Runs one history, and the world to its rest where its state is new.
+    /// Runs one history. If the state it reaches is new, also runs its world until nothing is due, and checks the
+    /// promises.
     fn meet(&self, alphabet: &[Step], layer: &SearchLayer<'_>, state: State, report: &mut Report, text: &mut String) {
         let (prefix, orders) = (state.prefix, state.orders);
         let (mut world, result) = self.replay(alphabet, prefix);

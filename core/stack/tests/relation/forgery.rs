@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Length of an honest payload.
 pub const LENGTH: usize = 400;
-/// Bytes of the stranger's own payloads.
+/// Byte that fills the attacker's own payloads.
 pub const STRANGE: u8 = b's';
 
 /// Difference between a forgery and the honest bundle.
@@ -49,7 +49,7 @@ impl Alteration {
     pub fn named(name: &str) -> Option<Alteration> {
         Alteration::ALL.into_iter().find(|alteration| alteration.to_string() == name)
     }
-    /// Whether the payload is the honest one, if the stranger can know it.
+    /// Whether the forgery has the honest payload, or part of it, if the attacker can know that.
     pub fn is_true(self) -> bool {
         !matches!(self, A::Payload | A::Length | A::FirstPiece | A::LastPiece | A::WholePiece)
     }

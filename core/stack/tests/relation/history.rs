@@ -42,7 +42,8 @@ impl Setup {
 pub enum Step {
     /// An application sends honest bundle `bundle`: even ones go from the first node to the last, odd ones back.
     Send { bundle: u8 },
-    /// The stranger's datagram comes to `node`: an altered copy of `bundle`, or of its expected identity.
+    /// The attacker's datagram arrives at `node`: an altered copy of `bundle`, or, before `bundle` is sent, a bundle
+    /// with its expected identity.
     Forge { bundle: u8, alteration: Alteration, node: u8 },
     /// The first transmission from one node to its neighbour arrives.
     Cross { from: u8, to: u8 },
@@ -126,7 +127,7 @@ impl History {
         self.steps.push(step);
     }
 
-    /// Copy of the history without the stranger.
+    /// Copy of the history without the attacker's steps.
     pub fn honest(mut self) -> History {
         self.steps.retain(|step| !matches!(step, Step::Forge { .. }));
         self
@@ -146,7 +147,7 @@ impl History {
 
     /// A smaller history with the same violation.
     pub fn shrunk(&self, violation: &Violation) -> History {
-        // Steps are left out, largest runs first; then the setup is made plain.
+        // Runs of steps are left out, the longest first; then the setup is simplified.
         let fails = |history: &History| history.run().is_err_and(|other| other.kind() == violation.kind());
         let mut best = self.clone();
         loop {

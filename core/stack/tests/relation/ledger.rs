@@ -1,4 +1,5 @@
-//! Knowledge of a run from outside: bundles sent, acknowledged and delivered; and the promises about them.
+//! Record of a run as its applications observe it: bundles sent, acknowledged and delivered. The promises of the nodes
+//! are checked against it.
 
 use super::forgery::{Honest, LENGTH, STRANGE};
 use farlink_base::{BundleId, Bytes};
@@ -56,8 +57,8 @@ pub struct Sent {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ledger {
     pub sent: [Option<Sent>; 8],
-    /// The stranger's own pieces: offset and byte. A stranger may send a bundle in pieces, of which some are copied
-    /// and some made.
+    /// The attacker's pieces: offset in the payload, and byte. An attacker may send a bundle in pieces, of which some
+    /// are copied and some are forged.
     pub pieces: BTreeSet<(u64, u8)>,
 }
 
@@ -78,7 +79,7 @@ impl Ledger {
             let honest = &sent.honest;
             let same = honest.source == delivery.source && honest.payload == *payload;
             known |= same;
-            // Version 6 counts in seconds: the one begun when it was made counts too.
+            // Version 6 has times in whole seconds, so its lifetimes are rounded up, by a second at most.
             let lifetime = honest.lifetime_ms..=honest.lifetime_ms + 1000;
             let whole = same && honest.destination == delivery.destination && lifetime.contains(&delivery.lifetime_ms);
             sent.delivered += usize::from(whole);

@@ -30,10 +30,10 @@ const LIFETIME_MS: u64 = 24 * 3_600_000;
 /// Longest time and most rounds until a world whose links are up has delivered everything.
 const DRAIN: Duration = Duration::from_secs(2 * 3600);
 const ROUNDS: usize = 3000;
-/// Length of datagrams that carry just the first half of a payload, like the stranger's fragments, by version.
+/// Length of datagrams that carry just the first half of a payload, as the attacker's fragments do, by version.
 const HALVES_6: u32 = 229;
 const HALVES_7: u32 = 272;
-/// Files of a store are short, as each step of a search digests all of them.
+/// Maximum length of a file of a store; short, because each step of a search computes a digest of all files.
 const FILE_MAX: DataVolume = DataVolume(32 << 10);
 /// Range of timers that a step of time can reach.
 const WAIT: Duration = Duration::from_secs(3600);
@@ -258,7 +258,7 @@ impl World {
             Step::Send { bundle } => self.send(bundle),
             Step::Forge { bundle, alteration, node } if usize::from(node) < self.setup.nodes => {
                 let honest = self.honest(bundle);
-                // The stranger may cut a whole bundle on the way.
+                // A whole forgery counts as both of its halves, because it may be fragmented on the way.
                 let cut = alteration.cut().unwrap_or(0..LENGTH as u64);
                 let byte = if alteration.is_true() { honest.payload[0] } else { STRANGE };
                 for start in [0, LENGTH as u64 / 2].into_iter().filter(|start| cut.contains(start)) {
@@ -336,7 +336,7 @@ impl World {
         let sequence = made.filter(|sent| sent.honest.creation.time == time).count() as u64;
         let creation = CreationTimestamp { time, sequence };
         let destination = EndpointId::ipn(to, 1);
-        // The stranger cannot know the payload yet.
+        // The bundle was not sent yet, so the attacker cannot know its payload.
         let payload = Bytes::from(vec![STRANGE; LENGTH]);
         Honest { source, destination, creation, lifetime_ms: LIFETIME_MS, payload }
     }

@@ -169,7 +169,8 @@ struct Draw {
 }
 impl Draw {
     fn push(&mut self, item: QueuedRecord, header: &RecordHeader, data: &Payload) {
-        // Patterns and extents take no bytes here; the record's pieces describe them.
+        // Fill patterns and bytes that are on disk already are not written: the pieces in the record's meta part
+        // describe them.
         let loc = header.loc(self.file, self.len);
         for chunk in data.chunks() {
             if let Chunk::Bytes(bytes) = chunk {
@@ -400,7 +401,8 @@ impl LogStore {
             }
             QueuedRecord::Copy(copy) => {
                 if let Owner::Bundle(bundle) = copy.owner {
-                    // The copy's place is recorded once it is durable.
+                    // Of the original and the copy one will be a dead record. Which one, and so its file, is known once
+                    // the copy is durable.
                     self.stale.entry(bundle).or_default().add(None);
                 }
                 // The record's body stays as it was read; only its header names the new file and salt.
@@ -425,7 +427,7 @@ impl LogStore {
                 _ => return None,
             },
             QueuedRecord::Spill(arriving) if self.spills.wants(arriving.number) => arriving.record_len(),
-            // The bundle was given up while its bytes waited.
+            // The spill was dropped, or failed, while these bytes waited.
             QueuedRecord::Spill(arriving) => {
                 self.queue.cancel(arriving.record_len());
                 return None;
@@ -553,7 +555,8 @@ impl LogStore {
 /// Placeholder for a record's place while the record is being encoded.
 const NOWHERE: Loc = Loc { file: 0, offset: 0, meta: 0, data: 0 };
 
-/// The payload as stored: bytes of the bundle's own record as extents, the other pieces as listed.
+/// The payload as stored: bytes in the bundle's own record become extents of it; spills and fill patterns stay as they
+/// are.
 pub(super) fn stored_rope(pieces: &[PayloadPiece], bundle: BundleHandle) -> Payload {
     let (mut rope, mut offset) = (Payload::new(), 0);
     for piece in pieces {

@@ -103,15 +103,15 @@ impl LogStore {
             // A nearly empty file costs next to nothing to compact.
             224
         };
-        // Return if too little garbage was added since the last look. The addition counts from the least amount of
-        // garbage since then: bytes freed by removed files are no reason to wait longer.
+        // Files are compared again once garbage grew by an eighth of a file. The growth counts from the least amount
+        // since the last comparison: garbage that went with removed files must not delay the next one.
         self.look_at = self.look_at.min(garbage + self.config.segment_bytes / 8);
         if least > 1 && !crowded && !self.look && garbage < self.look_at {
             return None;
         }
         self.look = false;
         self.look_at = garbage + self.config.segment_bytes / 8;
-        // Longer files hold one large record and go when it dies.
+        // A longer file holds one large record, and is removed without compaction once that record is dead.
         let longest = 2 * self.config.segment_bytes;
         match self.segments.victim(longest).filter(|(_, share)| *share >= least) {
             Some((file, _)) => Some(file),
@@ -133,7 +133,7 @@ impl LogStore {
         let salt = self.salt_of(victim);
         let Ok(bytes) = result else {
             self.end_compaction();
-            // Without this mark the next look would choose the same file again.
+            // Without this mark `choose` would pick the same file again.
             if let Some(segment) = self.segments.get_mut(victim) {
                 segment.unreadable = true;
             }
@@ -150,7 +150,8 @@ impl LogStore {
                 (Some(bytes), Some((header, _))) => {
                     if !self.forgettable(owner) {
                         let from = header.loc(victim, at);
-                        // On a full disk a copy goes before the deletions that wait.
+                        // On a full disk copies are written before deletions: once all are written, their file can be
+                        // removed.
                         let first = self.reserve.is_wanted();
                         self.queue.push_copy(now, RecordCopy { owner, from, header, bytes }, first);
                         if let Some(compaction) = &mut self.compaction {
@@ -191,7 +192,7 @@ impl LogStore {
             Owner::Bundle(bundle) => {
                 self.forget(bundle);
             }
-            // The deletion is in memory: write it again.
+            // The deletion is known from memory, so its record is written again.
             Owner::Delete(bundle) => {
                 if let Some(gone) = self.gone.get_mut(&bundle) {
                     gone.loc = None;

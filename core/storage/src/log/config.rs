@@ -63,7 +63,8 @@ impl Config {
     }
     /// Clamps every value to its working range.
     pub(super) fn bounded(mut self) -> Config {
-        // Whole blocks of 4 KiB, and at most half of the file that is made of them.
+        // The reserve is rounded down to blocks of 4 KiB. It takes at most half of a file's length, since a file is
+        // made of it when the disk is full.
         self.segment_bytes = self.segment_bytes.min(self.capacity / 32).max(1024);
         self.reserve_bytes = self.reserve_bytes.min(self.segment_bytes / 2) / 4096 * 4096;
         // A group may begin with a file header, so it must be longer than one.

@@ -172,7 +172,7 @@ impl LogStore {
         reason: Refusal,
         out: &mut impl Sink<Output>,
     ) {
-        // Its record may have reached the disk nevertheless.
+        // The bundle's record may be on disk although its commit failed.
         self.segments.add_dead(file, bundle);
         let Some(kept) = self.kept.get_mut(&bundle).filter(|kept| matches!(kept.state, BundleState::Writing(_))) else {
             // The bundle was deleted meanwhile; its delete record counts this copy.
@@ -197,7 +197,8 @@ impl LogStore {
             Some(gone) => {
                 gone.answer |= answer;
                 if !core::mem::replace(&mut gone.queued, true) {
-                    // `draw_small` takes the answer from `gone`.
+                    // `answer` is false here: whether `Deleted` is due is kept in `gone`, from which `draw_small` takes
+                    // it.
                     self.queue.requeue(Instant::ZERO, QueuedRecord::Delete { bundle, answer: false });
                 }
             }

@@ -165,7 +165,7 @@ impl LogStore {
         let near = of == file && from >= end && from - end <= GAP && to - start <= TOGETHER;
         (near && self.loads.bytes + next.len <= JOB_BYTES).then_some(to)
     }
-    /// Reads a record together with those of the loads behind it.
+    /// Reads a record and those of the loads that wait behind it with one operation, as far as `follows` allows.
     fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: LoadJob, out: &mut impl Sink<Output>) {
         let (file, start, mut end) = record;
         self.loads.jobs.insert(number, job);
@@ -226,7 +226,7 @@ impl LogStore {
             job.todo.push_front(step);
         }
     }
-    /// Continues until a read is needed or the payload is complete.
+    /// Runs the steps of a job until one needs a read or the payload is complete.
     fn run(&mut self, number: u64, mut job: LoadJob, out: &mut impl Sink<Output>) {
         loop {
             match job.todo.front_mut() {
@@ -271,7 +271,8 @@ impl LogStore {
                 (Ok(bytes), Some((_, offset, len))) => {
                     let from = (offset.saturating_sub(start) as usize).min(bytes.len());
                     let to = (from + len as usize).min(bytes.len());
-                    // Own memory per rope: keeping one must not keep the whole read alive.
+                    // Each job gets a copy: a rope that the agent keeps must not keep the bytes of the whole read in
+                    // memory.
                     self.one_read(*number, file, Ok(Bytes::copy_from_slice(&bytes[from..to])), out);
                 }
                 // The shared read failed or was short: each job reads on its own.

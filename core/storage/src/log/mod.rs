@@ -76,7 +76,7 @@ impl Copies {
         self.file = match (self.count, more.count) {
             (0, _) => more.file,
             (_, 0) => self.file,
-            // Once two files or an unknown one are involved, the one file is lost for good.
+            // Records in two files, or in an unknown one, leave `None`, and later records cannot change that.
             _ => self.file.filter(|file| more.file == Some(*file)),
         };
         self.count += more.count;
@@ -248,7 +248,8 @@ impl LogStore {
         self.kept.insert(bundle, KeptBundle { state: BundleState::Waiting(Box::new(draft)), spills, size, quota });
     }
     fn admit(&self, now: Instant, bundle: BundleHandle, draft: &BundleDraft) -> Result<(), Refusal> {
-        // Half of the meta limit for head and tail, and 100,000 pieces of 25 bytes: the rest of the meta part fits.
+        // Head and tail may take half of the longest meta part. 100,000 pieces of 25 bytes each, and the checksums, fit
+        // into the other half.
         let record = draft.record_len();
         if self.kept.contains_key(&bundle) {
             return Err(Refusal::Duplicate);
@@ -294,7 +295,7 @@ impl LogStore {
                     self.queue.cancel(draft.record_len());
                     out.push(Output::Stored { bundle, payload: None });
                 }
-                // Its commit answers `Stored`.
+                // The commit under way answers `Stored` when it ends.
                 BundleState::Writing(_) => copies.add(None),
                 BundleState::Disk(loc) => {
                     self.segments.release(loc.file, loc.offset);
@@ -321,7 +322,7 @@ impl LogStore {
         if !core::mem::replace(&mut gone.queued, true) {
             self.queue.push_delete(now, bundle);
         }
-        // The deliverer waits for `Deleted`: do not wait for other records.
+        // The delivery is not final before `Deleted`, so its record does not wait for others.
         if remember.is_some() {
             self.queue.urge(now);
         }
@@ -352,8 +353,8 @@ impl LogStore {
             self.settle(bundle);
         }
     }
-    /// Forgets a deleted bundle once nothing needs its memory. Dead records in the same file as the delete record
-    /// need no protection, because a file goes as a whole.
+    /// Forgets a deleted bundle once nothing needs its memory. Dead records in the same file as the delete record do
+    /// not need it any longer: a file is removed as a whole, so they cannot outlast it.
     fn settle(&mut self, bundle: BundleHandle) {
         let Some(gone) = self.gone.get(&bundle) else { return };
         let beside = gone.loc.is_some_and(|loc| gone.copies.file == Some(loc.file));
@@ -529,7 +530,7 @@ mod tests {
 
     #[test]
     fn copies_span_one_or_several_files() {
-        // A delete record may go with its file only where no other file has a record of the bundle.
+        // A delete record may be removed with its file only if no other file has a record of the bundle.
         let mut copies = Copies::default();
         copies.add(Some(1));
         copies.add(Some(1));
@@ -548,7 +549,8 @@ mod tests {
         let mut store = open();
         for number in 1..20 {
             put(&mut store, number, 0);
-            // The delete record lies in the bundle's own file: both go together, so nothing is remembered.
+            // The delete record lies in the bundle's own file. Both are removed together, so the deletion need not be
+            // remembered.
             handle(&mut store, Input::Delete { bundle: BundleHandle(number), remember: None }, 0);
         }
         assert!(store.kept.is_empty() && store.gone.is_empty() && store.stale.is_empty());

@@ -257,8 +257,8 @@ impl LogStore {
                 match meta {
                     Meta::Bundle(meta) => {
                         self.last_bundle = self.last_bundle.max(meta.bundle.0);
-                        // Its spills may be gone. Should a copy of this record come back, no other bundle's bytes may
-                        // lie there under the same number.
+                        // The record's spills may be gone. Their numbers stay used: if a copy of the record appeared
+                        // later, it would otherwise refer to another bundle's bytes.
                         self.spills.skip_past(&meta.pieces);
                         if whole {
                             self.sort_bundle(recovery, RecoveredRecord { sequence, loc, meta });

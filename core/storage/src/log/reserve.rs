@@ -1,9 +1,9 @@
 //! Disk space reserved for deletions on a full disk.
 //!
-//! A full disk takes neither delete records nor the header of a new file, without which the newest file may not go: a
-//! store in one file would stay full for ever. So some space is reserved from the start. When the disk is full, the
-//! next file is made of it: it takes delete records and the few live records of a file that can be removed then.
-//! Bundles are refused until the same space is reserved again, which also shows that the disk has room.
+//! A full disk takes neither delete records nor the header of a new file, without which the newest file may not be
+//! removed: a store with a single file would stay full for ever. So some space is reserved from the start. When the
+//! disk is full, the next file is made of it: it takes delete records and the few live records of a file that can be
+//! removed then. Bundles are refused until the same space is reserved again, which also shows that the disk has room.
 
 use super::{LogStore, Op};
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
@@ -111,14 +111,14 @@ impl LogStore {
         }
     }
     /// Takes the reserve for the next file of a full disk, if small records wait, or if the newest file is empty and
-    /// could go once there is a newer one. Refuses all waiting bundles.
+    /// could be removed once there is a newer one. Refuses all waiting bundles.
     pub(super) fn take_reserve(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Option<u32> {
         if !self.reserve.needed {
             return None;
         }
         self.end_compaction();
         self.queue.drop_copies();
-        // Copies for a compaction need more room than there is.
+        // `end_compaction` and `drop_copies` above left no copies, so small records are deletions and counters.
         let nothing_small = !self.queue.has_small();
         if nothing_small && !self.segments.empty.contains(&self.segments.newest_durable) {
             return None;
@@ -127,7 +127,7 @@ impl LogStore {
         (self.reserve.needed, self.reserve.wanted, self.reserve.used_up) = (false, true, false);
         self.refuse_waiting(Refusal::NoResources, out);
         if nothing_small {
-            // A counter record gives the new file a first commit, after which the empty newest one may go.
+            // A counter record gives the new file a first commit, after which the empty file before it may be removed.
             self.queue.push_counter(now, self.counter);
         }
         Some(file)

@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn torn_tail_costs_last_record_only() {
         let bytes = file();
-        // In the data, and in the header of the last record.
+        // The first cuts end in the data of the last record, the last one in its header.
         for cut in [1, 47, 5000, 10_063] {
             let torn = &bytes[..bytes.len() - cut];
             assert_eq!(scan(torn, 4096).0, 5, "{cut} bytes missing");

@@ -20,7 +20,7 @@ pub(super) enum Owner {
 /// One file.
 #[derive(Debug, Default)]
 pub(super) struct LogSegment {
-    /// Bytes given to records, written or in flight.
+    /// Bytes taken by the header and by records, written or in flight.
     pub len: u64,
     /// Length of the file, bytes; may exceed `len` in a recycled file.
     pub size: u64,
@@ -74,7 +74,8 @@ pub(super) struct Segments {
     pub active: Option<u32>,
     /// Number of the next file.
     pub next: u32,
-    /// Newest file with a durable header. The counter and the last numbers are in its header, so older files may go.
+    /// Newest file with a durable header. The counter and the last numbers are in its header, so older files may be
+    /// removed.
     pub newest_durable: u32,
     /// Bytes of all files.
     pub bytes: u64,
@@ -120,7 +121,7 @@ impl Segments {
         self.live -= segment.live;
         segment.dead
     }
-    /// Gives `bytes` more of the file to records; it then has `bundles` records of bundles and spills.
+    /// Counts `bytes` to be written at the end of the file, which then has `bundles` records of bundles and spills.
     pub fn extend(&mut self, file: u32, bytes: u64, bundles: u64) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.len += bytes;
@@ -252,7 +253,7 @@ impl Segments {
         self.bytes.saturating_sub(self.live).saturating_sub(self.spare_bytes())
     }
     /// The sealed file most worth compacting, with its share of garbage in 1/256; suspect files first. Files longer
-    /// than `longest` are left out: they hold one large record and go when it dies.
+    /// than `longest` are left out: they hold one large record, and are removed without compaction once it is dead.
     pub fn victim(&self, longest: u64) -> Option<(u32, u64)> {
         self.iter()
             .filter(|(_, s)| s.compactable(longest))

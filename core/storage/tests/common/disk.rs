@@ -225,7 +225,7 @@ impl SimDisk {
                 touched.read.insert(*file);
             }
             DiskAction::Write { .. } => {
-                // Data of durable files are not read, so only untouched files count.
+                // A file counts as read after any read of it, since recovery does not read all data of durable files.
                 let unread = |(file, f): &(&u32, &SimFile)| !f.cache.is_empty() && !touched.read.contains(file);
                 touched.unread += self.files.iter().filter(unread).count();
                 touched.writes += 1;

@@ -40,7 +40,7 @@ impl ArrivingBundle {
     pub fn failed(&self) -> bool {
         self.failed
     }
-    /// Extents given for the bundle so far.
+    /// Extents that the store returned for the bundle so far.
     pub fn rope(&self) -> Payload {
         self.rope.clone()
     }

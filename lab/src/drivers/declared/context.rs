@@ -14,7 +14,7 @@ const FIRST_PORT: u16 = 18_100;
 /// Values of all placeholders of a node's commands and files.
 ///
 /// # Errors
-/// What the scenario asks for and the implementation lacks.
+/// Feature of the scenario that the implementation lacks.
 pub fn values(file: &DriverFile, node: &NodeContext<'_>) -> Result<Value> {
     let here = &node.scenario.nodes[node.index];
     check_ids(file, &here.name, &here.ids[0])?;
@@ -46,7 +46,7 @@ fn check_ids(file: &DriverFile, name: &str, id: &str) -> Result<()> {
     }
 }
 
-/// Refuses what no driver can set up, and what would be measured as if it were there.
+/// Refuses node settings that no driver can set up, because results would look as if the node had them.
 fn check_node(file: &DriverFile, node: &Node) -> Result<()> {
     let asked = [
         ("security", !node.security.is_empty()),
@@ -118,7 +118,8 @@ fn links(file: &DriverFile, node: &NodeContext<'_>) -> Result<Vec<Value>> {
             // 0 for a link without a limit of its rate.
             "rate_bit_s": first_rate(own).map_or(0, |rate| rate.bits_per_second()),
             "delay_s": first_delay(own).as_secs_f64(),
-            // Some implementations count whole seconds; too short a delay would make them send again too early.
+            // For implementations that count whole seconds. Rounded up, since too short a delay would make them
+            // retransmit too early.
             "delay_whole_s": first_delay(own).as_secs_f64().ceil() as u64,
             "peer": peer,
         }))
@@ -152,7 +153,7 @@ fn parameters(file: &DriverFile, node: &NodeContext<'_>) -> Result<Map<String, V
 fn contacts(file: &DriverFile, node: &NodeContext<'_>) -> String {
     let Some(contacts) = &file.contacts else { return String::new() };
     let mut plan = node.scenario.contact_plan();
-    // Times count from the start of the run.
+    // Times of the emitted plan count from the start of the run.
     plan.epoch = None;
     match contacts.dialect {
         Dialect::Ion => contact_plan::ion::emit(&plan).0,

@@ -76,12 +76,12 @@ pub enum IdScheme {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
-    /// Programs that must be in one folder.
+    /// Names of the programs that must be found, all in one folder.
     #[serde(default)]
     pub need: Vec<String>,
     /// Command that prints the version.
     pub version: Option<VersionCommand>,
-    /// Command that installs the programs, or the page that says how.
+    /// Command that installs the programs, or the address of a page that describes the installation.
     #[serde(default)]
     pub install: String,
     /// Folder of shared libraries, relative to the programs' folder.
@@ -106,9 +106,9 @@ pub struct FileEntry {
     pub path: Spanned<String>,
     /// Content with placeholders.
     pub text: Option<Word>,
-    /// File of the driver's folder with placeholders.
+    /// Name of a file in the driver's folder: a template, in which placeholders are filled in.
     pub template: Option<Spanned<String>>,
-    /// File of the driver's folder that is taken as it is.
+    /// Name of a file in the driver's folder that is copied without changes.
     pub copy: Option<Spanned<String>>,
 }
 
@@ -119,7 +119,7 @@ pub struct Start {
     /// Names of ports that are free in the host.
     #[serde(default)]
     pub ports: Vec<Spanned<String>>,
-    /// Program and arguments.
+    /// Command that starts the node: program and arguments.
     pub run: Spanned<Vec<Word>>,
     #[serde(default)]
     pub each: Each,
@@ -161,14 +161,14 @@ pub struct Each {
 pub struct Ready {
     /// Port at the loopback address, or `address:port`, that accepts a connection.
     pub connect: Option<Word>,
-    /// Command that exits with status 0.
+    /// Command that exits with status 0 once the node is ready.
     pub run: Option<Vec<Word>>,
-    /// File that exists.
+    /// File that exists once the node is ready.
     pub file: Option<Word>,
-    /// Log file with a line that `match` describes.
+    /// Log file in which a line fits `match` once the node is ready.
     pub log: Option<Word>,
     pub r#match: Option<Spanned<String>>,
-    /// Longest wait.
+    /// Longest wait for the sign, with its unit.
     pub within: Spanned<String>,
 }
 
@@ -253,7 +253,8 @@ pub struct LayerEntry {
     pub takes: Option<String>,
     /// Largest bundle that it sends; `None` for no known limit.
     pub gives: Option<String>,
-    /// Largest bundle that passes if no other is under way, of which checks send one; `None` for no known limit.
+    /// Largest bundle that passes while no other is in transit; `farlink lab check` sends one of this size. `None` for
+    /// no known limit.
     pub once: Option<String>,
     /// Whether each bundle is one datagram, which may be lost.
     #[serde(default)]
@@ -303,7 +304,7 @@ pub fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Reads a driver file and checks what does not concern templates.
+/// Reads a driver file, and checks everything but its placeholders and templates.
 ///
 /// # Errors
 /// The mistakes, each with its line.

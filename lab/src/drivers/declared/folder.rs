@@ -43,14 +43,14 @@ pub struct LayerLimits {
     pub takes: Option<DataVolume>,
     /// Largest bundle that it sends.
     pub gives: Option<DataVolume>,
-    /// Largest bundle that passes alone.
+    /// Largest bundle that passes while no other is in transit.
     pub once: Option<DataVolume>,
 }
 
 /// Files of a driver, read and checked.
 #[derive(Clone, Debug)]
 pub struct DriverFolder {
-    /// Where it was found, for messages.
+    /// Path of the folder, or name of the built-in driver, for messages.
     pub place: String,
     pub(super) file: DriverFile,
     files: BTreeMap<String, Cow<'static, str>>,
@@ -117,7 +117,8 @@ impl DriverFolder {
         Ok(DriverFolder { place, file, files })
     }
 
-    /// Layers and programs in a line, and a line for each parameter.
+    /// Description for users: one line with versions of the Bundle Protocol, layers and programs, then a line for each
+    /// parameter.
     pub fn summary(&self) -> String {
         let file = &self.file;
         let list = |names: Vec<&str>| names.join(", ");
@@ -138,7 +139,7 @@ impl DriverFolder {
         self.file.layer.get_ref().contains_key(layer)
     }
 
-    /// Limits of bundles over a layer, those that its driver names.
+    /// Limits of bundles over a layer, as the driver file states them; `None` for limits that it does not state.
     pub fn limits(&self, layer: &str) -> LayerLimits {
         let entry = self.file.layer.get_ref().get(layer).map(toml::Spanned::get_ref);
         // Volumes were checked when the file was read.
@@ -170,12 +171,12 @@ impl DriverFolder {
         self.file.app.echo
     }
 
-    /// Whether its nodes can be killed and go on from their disk.
+    /// Whether nodes can be killed, and still have their bundles when they are started again.
     pub fn restarts(&self) -> bool {
         self.file.start.durable && !self.file.start.forks
     }
 
-    /// Whether its driver says how its programs print their version.
+    /// Whether the driver file has a command that prints the version of the programs.
     pub fn prints_version(&self) -> bool {
         self.file.programs.version.is_some()
     }

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use template::{APP, render};
 
-/// File in the node's folder that says how its own programs serve as applications.
+/// File in the node's folder with the commands by which the implementation's own programs serve as applications.
 const APP_FILE: &str = "app.json";
 /// File in the node's folder that exists once the node accepts applications.
 const READY: &str = "node.ready";
@@ -105,7 +105,7 @@ impl Declared {
     /// Command of the node, and the files that it reads.
     ///
     /// # Errors
-    /// Placeholders without a value, and what the scenario asks for and the implementation lacks.
+    /// A placeholder without a value, or a feature of the scenario that the implementation lacks.
     pub fn plan(&self, node: &NodeContext<'_>) -> Result<(Program, Vec<(String, String)>)> {
         let mut values = self.values(node)?;
         let file = &self.folder.file;
@@ -223,7 +223,7 @@ impl Driver for Declared {
         option("--touch", READY.into());
         if let Some(connect) = &ready.connect {
             let place = render(connect.get_ref(), &values)?;
-            // A port alone is one of the loopback interface.
+            // A port without an address is at the loopback address.
             option("--connect", if place.contains(':') { place } else { format!("127.0.0.1:{place}") });
         }
         for (name, word) in [("--file", &ready.file), ("--log", &ready.log)] {
@@ -289,7 +289,7 @@ impl Driver for Declared {
     fn fell(&mut self, node: &NodeContext<'_>, _: u64) -> Result<()> {
         let path = node.folder.join(READY);
         match fs::remove_file(&path) {
-            // Killed again before it was ready.
+            // The node was killed before it was ready, so the file does not exist.
             Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
             done => done.with_context(|| format!("cannot remove {}", path.display())),
         }

@@ -18,7 +18,7 @@ const FOLDER: &str = "FARLINK_PEERS";
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 /// Longest wait for outputs once such a program has ended.
 const AFTER_END: Duration = Duration::from_secs(1);
-/// Pause between two looks at such a program.
+/// Interval at which such a program is checked for its end.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Most bytes of output that are searched for a version.
 const OUTPUT_MAX: u64 = 64 << 10;
@@ -42,10 +42,10 @@ pub fn find(name: &str, programs: &[String], install: &str) -> Result<PathBuf> {
     }
 }
 
-/// A given folder, once it holds all these programs.
+/// Absolute path of `folder`, or of its subfolder `bin`: the first that holds all these programs.
 ///
 /// # Errors
-/// When one is missing.
+/// When neither holds all of them.
 pub fn within(folder: &Path, programs: &[String]) -> Result<PathBuf> {
     for candidate in [folder.to_path_buf(), folder.join("bin")] {
         if has_all(&candidate, programs) {
@@ -104,7 +104,7 @@ pub fn version(program: &Program, folder: &Path, input: &str, expression: &str) 
         }
         if ended.is_none() && child.try_wait().ok()?.is_some() {
             ended = Some(Instant::now());
-            // A process that it left in the background would keep its outputs open.
+            // A background process that the program has left behind would keep its outputs open.
             let _ = signal_group(child.id(), Signal::Kill);
         }
     }
@@ -147,11 +147,11 @@ mod tests {
         assert_eq!(of("echo none; touch left", ""), None);
         assert!(dir.path().join("left").exists());
         assert_eq!(of("exec /no/such", ""), None);
-        // A program in the background that keeps the output ends with it.
+        // A background process that keeps the output open is killed when the program ends.
         assert_eq!(of("sleep 1000 & echo $! > id; echo v7", "").as_deref(), Some("7"));
         let id = std::fs::read_to_string(dir.path().join("id")).unwrap();
         let status = std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
-        // A process whose parent is gone may wait for a reaper.
+        // The killed process may stay a zombie until PID 1 reaps it.
         assert!(status.is_empty() || status.contains(") Z "), "{status}");
     }
 }

@@ -43,7 +43,7 @@ pub const APP: &[(&str, &str)] = &[
     ("app.size_bytes", "{size}"),
     ("app.lifetime_s", "{lifetime_s}"),
 ];
-/// Lists of templates.
+/// Placeholders that only files may have: lists for loops, and the text of the contact plan.
 const LISTS: &[&str] = &["links", "layers", "services", "routes", "contacts"];
 
 /// Context of a text, which decides what its placeholders may be.
@@ -162,7 +162,7 @@ impl<'a> Checks<'a> {
             };
             self.fail(file, line + within, format!("unknown placeholder `{name}`"), &hint);
         }
-        // Loops name their variable as they like, so what they use is found in the text.
+        // A loop chooses the name of its variable, so its use of these values is found by a search of the text.
         for name in ["peer.address", "peer.port", "layer.port", "link.port"] {
             if text.contains(name) {
                 self.used.insert(name.to_string());

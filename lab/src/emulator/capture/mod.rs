@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-// Bytes of all queues together, and of one queue at most and at least. The least holds a super-packet.
+// Bytes of all queues together, and greatest and least bytes of one queue. The least has room for a super-packet (64
+// KiB); with so many captures that each gets the least, all together take more.
 const QUEUES: usize = 256 << 20;
 const QUEUE: usize = 8 << 20;
 const QUEUE_LEAST: usize = 256 << 10;
@@ -72,7 +73,7 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Prepares for `count` captures, whose queues share a bounded memory.
+    /// Prepares for `count` captures, among whose queues the memory is divided.
     pub fn new(count: usize) -> Captures {
         // Each capture has four queues: both directions, at both ends.
         let queue_bytes = (QUEUES / (count.max(1) * 4)).clamp(QUEUE_LEAST, QUEUE);
@@ -187,7 +188,8 @@ impl CaptureFile {
         Ok((file, [forward, reverse]))
     }
 
-    /// Writes frames in order of time: any while all queues have one, then only those before `until` (monotonic, ns).
+    /// Writes frames in order of time. While all four queues have a frame, the earliest is written. Once a queue is
+    /// empty, only frames before `until` (monotonic, ns) are written: an earlier frame may still come in that queue.
     fn write_until(&mut self, until: u64) {
         loop {
             let waits = self.queues.iter().map(|(queue, ..)| queue.next_at());

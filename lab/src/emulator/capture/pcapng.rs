@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`).
 const ETHERNET: u16 = 1;
-// A palindrome, readable before a reader knows the file's byte order.
+// Types of blocks. That of the section header is a palindrome, so that readers recognize it before they know the file's
+// byte order.
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;

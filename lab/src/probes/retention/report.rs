@@ -64,7 +64,7 @@ pub struct RelayRetention {
     pub unread: u64,
 }
 impl RelayRetention {
-    /// Reason for which there are no times; `None` if there are.
+    /// Reason why no retention times were measured; `None` if some were.
     pub fn not_available(&self) -> Option<&'static str> {
         match (self.bundles.is_empty(), self.enciphered > 0) {
             (false, _) => None,

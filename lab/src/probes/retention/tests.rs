@@ -61,7 +61,7 @@ fn retention_is_from_last_byte_to_first() {
     let syn = segment([40_000, 4556], 99, 2, b"");
     bench.arrives(100, &syn);
     bench.leaves(101, &syn);
-    // In pieces, reordered and repeated; the second bundle waits for the last piece of the first.
+    // The first bundle arrives in pieces, reordered and repeated; the second one waits for the last piece of it.
     bench.arrives(200, &segment([40_000, 4556], 100, 0, &first[..1000]));
     bench.arrives(300, &segment([40_000, 4556], 100 + first.len() as u32, 0, &second));
     bench.arrives(400, &segment([40_000, 4556], 1100, 0, &first[1000..]));
@@ -98,7 +98,7 @@ fn datagrams_and_own_bundles_are_told_apart() {
     }
     // A bundle that the other node sends on the same link is not part of the relay's traffic.
     bench.watchers[&(0, true)].see(FramePoint::Leaving, 5, &udp(50));
-    // Another port, and a frame too short for any header.
+    // Not read: a datagram at another port, and a frame too short for any header.
     bench.arrives(7, &frame(17, [53, 53], &[0; 4], b"a question"));
     bench.arrives(8, &[0; 30]);
     let found = bench.finish();

@@ -131,7 +131,7 @@ impl Play {
         let drawn = |each: usize| all.iter().step_by(each).copied();
         let mut each = 1;
         while drawn(each).count() > NODES || drawn(each).map(|(_, legs)| 2 * legs).sum::<usize>() > KNOTS {
-            // Fewer than 20 nodes say little; their movements are cut instead.
+            // A map of fewer than 20 nodes shows too little, so their movements are cut instead.
             if drawn(each).count() < 20 {
                 break;
             }

@@ -20,7 +20,7 @@ pub const CASE: Case = Case {
 const VICTIM: Ipv4Addr = Ipv4Addr::new(127, 0, 77, 1);
 /// Listening ports of the third party.
 const PORTS: usize = 20;
-/// Connection attempts of the node allowed in ten seconds, including those made when announcements expire.
+/// Most connection attempts at the third party. A node starts eight in any ten seconds; an attack takes 6 s by default.
 const KNOCKS_MAX: u64 = 16;
 
 fn run(target: &Target) -> Result<Outcome> {
@@ -93,7 +93,8 @@ fn steal(target: &Target, listener: &TcpListener) -> (u64, u64) {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
-        // The two names alternate: the connection does not show which neighbour was meant.
+        // The claimed name alternates between the two neighbours, since a connection does not show which one the node
+        // expects.
         if let Ok(mut session) = Session::answer(stream, &format!("ipn:{}.0", 2 + sessions % 2)) {
             sessions += 1;
             let _ = take(target, &mut session, &mut taken);

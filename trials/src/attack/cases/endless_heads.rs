@@ -75,9 +75,9 @@ const WHOLE: u64 = 1_000_000_000;
 
 /// Encoding of a bundle's bytes in one convergence layer.
 struct HeadFraming {
-    /// Bytes before the first part, by its length.
+    /// Bytes that precede the first part; the argument is the length of the part.
     begin: fn(u64) -> Vec<u8>,
-    /// Bytes before each further part, by its length.
+    /// Bytes that precede each further part; the argument is the length of the part.
     more: fn(u64) -> Vec<u8>,
 }
 

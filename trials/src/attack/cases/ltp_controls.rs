@@ -17,7 +17,8 @@ fn run(target: &Target) -> Result<Outcome> {
     let socket = datagrams(stranger(1))?;
     let (mut sent, mut sent_bytes, mut answered, mut buffer) = (0u64, 0u64, 0u64, [0; 2048]);
     for number in target.paced(100_000) {
-        // Low session numbers would be the first to hit; the same ones are tried repeatedly.
+        // Session numbers from 0 to 4,999, again and again: an engine that numbers its sessions from 0 or 1 would be
+        // hit first.
         let session = number / 4 % 5000;
         let segment = match number % 4 {
             // Reports claim the first 6,000 bytes of each block.

@@ -42,7 +42,7 @@ pub fn received_by_victim(target: &Target) -> Result<Arc<AtomicU64>> {
     std::thread::spawn(move || -> std::io::Result<()> {
         victim.set_read_timeout(Some(Duration::from_secs(3600)))?;
         loop {
-            // Size on the wire: a bundle of ours with the report as its payload.
+            // Size of the report on the wire, about: a bundle of the attacker's own encoder with the same payload.
             let report = Bundle::new("ipn:2.99", 0).with(&victim.delivery()?.payload);
             counted.fetch_add(report.len() as u64, Ordering::Relaxed);
             victim.taken(true)?;

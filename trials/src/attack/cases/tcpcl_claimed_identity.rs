@@ -1,4 +1,4 @@
-//! A stranger that claims a neighbour's node ID.
+//! An unknown peer that claims a neighbour's node ID.
 
 use super::{Case, Outcome, Target};
 use crate::attack::wire::tcpcl::{END, Message, START, Session};

@@ -1,4 +1,4 @@
-//! UDPCL datagrams of both versions, from strangers and from a spoofed neighbour.
+//! UDPCL datagrams of both versions, from unknown addresses and from the spoofed address of a neighbour.
 
 use super::{Case, Outcome, Target};
 use crate::attack::stage::EMPTY_HOUSE;

@@ -28,7 +28,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// A bundle from a stranger with a lifetime of an hour.
+    /// A bundle from the unknown endpoint `ipn:66.66`, with a lifetime of an hour.
     pub fn new(destination: &str, sequence: u64) -> Bundle {
         Bundle {
             destination: destination.into(),

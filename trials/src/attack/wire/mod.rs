@@ -1,4 +1,4 @@
-//! Just enough of each wire format to be hostile in it, written from the standards: an attacker does not use the node's
+//! Just enough of each wire format to attack with it, written from the standards: an attacker does not use the node's
 //! encoder.
 
 pub mod bundle;
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 /// Longest wait of a hostile socket: an attack must notice the end of its time.
 pub const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Address of a stranger, different from those of all honest nodes.
+/// Address of an unknown peer, different from those of all honest nodes.
 pub fn stranger(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 66, number)
 }
 
-/// Address of one of 65,536 strangers.
+/// Address of one of 65,536 unknown peers.
 pub fn one_of_many(number: u16) -> Ipv4Addr {
     let [high, low] = number.to_be_bytes();
     Ipv4Addr::new(127, 1, high, low)

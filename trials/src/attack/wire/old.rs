@@ -14,7 +14,7 @@ const LAST: u64 = 8;
 
 /// A bundle of version 6 to be encoded.
 pub struct Old {
-    /// Node and service; names come from [`Old::dictionary`].
+    /// Node number and service number; with a dictionary they are written there as text.
     pub destination: (u64, u64),
     pub sequence: u64,
     pub lifetime: Duration,
@@ -27,7 +27,7 @@ pub struct Old {
 }
 
 impl Old {
-    /// A bundle from a stranger with a lifetime of an hour.
+    /// A bundle from the unknown endpoint `ipn:66.66`, with a lifetime of an hour.
     pub fn new(destination: (u64, u64), sequence: u64) -> Old {
         Old { destination, sequence, lifetime: Duration::from_secs(3600), fragment: None, dictionary: 0, behind: 0 }
     }

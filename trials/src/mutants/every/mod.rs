@@ -121,7 +121,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let (sources, left_out) = tree::instrument(&root, &asked.crates, (&asked.kinds, false))?;
         let all: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
         let chosen = asked.chosen(&all);
-        // The rules help to choose mutants: a list is cheap, a run is not.
+        // The list shows the rules that mark each mutant, by which mutants for a run can be chosen: a run is long.
         for site in &chosen {
             let (file, line, rules) = (&site.file, site.lines.0, site.marks.join(" "));
             println!("{:>10} {file}:{line} {} {rules}", site.number, site.anchor());

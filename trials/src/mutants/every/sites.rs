@@ -13,7 +13,7 @@ use syn::{BinOp, Block, Expr, Stmt};
 pub enum Kind {
     /// Omits a call whose value is unused.
     Call,
-    /// Omits an assignment to a field, an element or a sum.
+    /// Omits an assignment to a field or an element, or a compound assignment such as `+=`.
     Assignment,
     /// Negates a condition; one with a pattern becomes false.
     Condition,
@@ -21,7 +21,7 @@ pub enum Kind {
     Comparison,
     /// Omits a `return`, `break` or `continue`.
     Jump,
-    /// Omits an arm of a `match`; the last one takes its place.
+    /// Omits an arm of a `match`, whose values then go to the last arm.
     Arm,
     /// Increments a number: a literal or a constant of the same crate.
     Number,
@@ -153,7 +153,8 @@ fn instrument(
     };
     finder.visit_file(parsed);
     let Finder { sites, mut edits, .. } = finder;
-    // At one position, ends precede beginnings; inner ranges end first, outer ranges begin first.
+    // Order of edits at one position: first the ends of ranges, inner ranges before outer ones, then the beginnings,
+    // outer ranges before inner ones.
     edits.sort_by_key(|edit| (edit.at, !edit.ends, if edit.ends { -edit.order } else { edit.order }));
     let (mut out, mut done) = (String::with_capacity(text.len() * 2), 0);
     for edit in edits {
@@ -322,7 +323,7 @@ impl Finder<'_> {
         }
     }
     fn tail(&mut self, call: &Expr) {
-        // A returned call without a value is replaced by success.
+        // Instead of the last call of a function, the mutant returns `Ok(())`.
         if let Some(number) = self.site(Kind::Call, call.span()) {
             self.wrap(call.span(), format!("if ::farlink_mutant::live({number}) {{ "), " } else { Ok(()) }".into());
         }

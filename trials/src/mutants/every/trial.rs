@@ -103,7 +103,7 @@ fn run(program: &Program, test: &str, setting: (&str, &str), limit: Duration) ->
             return Ok(Ended::Not);
         }
         std::thread::sleep(pause);
-        // Short tests are noticed at once, long ones cost few wake-ups.
+        // The pause grows up to 20 ms: the end of a short test is noticed at once, and a long test costs few wake-ups.
         pause = (pause * 5 / 4).min(Duration::from_millis(20));
     }
 }
@@ -194,7 +194,7 @@ pub fn trace(
         Ok(())
     })?;
     let mut rows = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Threads finish in any order.
+    // Sorted, since threads finish in any order.
     rows.sort_by(|(one, a), (other, b)| (one, a["name"].as_str()).cmp(&(other, b["name"].as_str())));
     for (program, row) in rows {
         if let Value::Array(list) = traced.entry(program).or_insert_with(|| json!([])) {

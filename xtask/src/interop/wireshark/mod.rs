@@ -63,7 +63,7 @@ impl Reader {
         fs::write(&file, capture::datagrams(&datagrams, PORT))?;
         let text = match version {
             7 => self.fields(&file, &["bpv7.primary.version", "bpv7.crc_status", "data.data", "_ws.malformed"])?,
-            // Version 6 has no fields of payload and checksums.
+            // For bundles of version 6, tshark has no fields of payload and checksums.
             _ => self.fields(
                 &file,
                 &["bundle.version", "bundle.primary.destination", "bundle.payload.length", "_ws.malformed"],
@@ -78,7 +78,7 @@ impl Reader {
             Ok(vec!["lengths equal: it shows no more of version 6".into()])
         }
     }
-    /// Reads a session in which the load passed in each direction.
+    /// Reads a session in which all payloads passed once in each direction.
     fn session(&self, file: &Path, load: &Load) -> Result<Vec<String>> {
         let fields = ["bpv7.crc_status", "data.data", "_ws.malformed", "_ws.expert.message"];
         let packets = session(&self.fields(file, &fields)?, load)?;
@@ -135,7 +135,7 @@ fn payloads(text: &str, load: &Load) -> Result<()> {
     ledger.settled()
 }
 
-/// Messages that every session causes: its beginning, and payloads without a dissector.
+/// Messages that tshark prints about every session: its beginning, and payloads that no dissector knows.
 const HARMLESS: [&str; 3] = ["", "Unknown type code", "Connection establish "];
 
 /// Checks lines of a session: CRC status and payload at the end of a bundle, and messages; returns the number of lines.

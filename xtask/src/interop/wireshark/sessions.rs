@@ -15,7 +15,7 @@ use std::path::Path;
 /// Registered ports of TCPCLv4 and LTP.
 const TCPCL: u16 = 4_556;
 const LTP: u16 = 1_113;
-/// Largest payload: several segments each.
+/// Largest payload, long enough for several segments.
 pub const LARGEST: usize = 100_000;
 
 /// A session over TCPCLv4 (RFC 9174) or LTP (RFC 5326) in both directions, and its dissection.
@@ -44,7 +44,7 @@ pub fn session(reader: &Reader, dir: &Path, binary: &Path, kind: &str, load: &Lo
     ours.start()?;
     let there = attach(&other.socket(), "ipn:2.42", 1)?;
     pass(&ours.socket(), SENDS, "ipn:2.42", there, load)?;
-    // The second direction begins after the first: the check relies on it.
+    // The second direction begins when the first is complete: the check of the dissection distinguishes them by that.
     pass(&other.socket(), "ipn:2.43", RECEIVES, ours.receiver(RECEIVES, size.patience)?, load)?;
     let passed = relay.passed_at_last();
     ours.kill()?;

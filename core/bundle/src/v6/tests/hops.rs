@@ -26,7 +26,7 @@ fn unknown_v6_blocks_follow_their_flags() {
             assert_eq!((meta.duties, leaves(&meta, &hop, None)), (Duties(duties), want.clone()), "{flags:x}");
         }
     }
-    // The bit of a padded number is in its last byte.
+    // In flags padded to two bytes (0x81, 0x00), the unprocessed bit is set in the last byte.
     let wire = made(b"").wire();
     let at = wire.len() - 3;
     let [padded, marked] = [0x00, 0x20].map(|flags| [&wire[..at], &[90, 0x81, flags, 1, 7], &wire[at..]].concat());
@@ -79,7 +79,7 @@ fn previous_hop_block_follows_hop_state() {
     let bundle = seen(&meta, &from(EndpointId::dtn("new", "")), None);
     assert_eq!(kinds(&bundle), (vec![5, 90], vec![]));
     assert_eq!(kinds(&seen(&meta, &HopState::default(), None)), (vec![90], vec![]));
-    // One received after the payload leaves before it.
+    // A previous hop block that was received after the payload leaves before it.
     let (meta, hop) = made(b"data").after(&[block(90, 0x20, b"x"), old(b"c")]).read();
     let want = made(b"data").before(&[old(b"c")]).after(&[block(90, 0x20, b"x")]);
     assert_eq!((hop.previous.clone(), leaves(&meta, &hop, None)), (EndpointId::dtn("c", ""), want.wire()));
@@ -233,7 +233,8 @@ fn custody_number_goes_with_custodian() {
 
 #[test]
 fn hop_blocks_keep_bundle_readable() {
-    // The next node accepts every bundle this one forwards, however many follow and however long their names are.
+    // Every bundle that a node forwards must be accepted by the next node, on a path of any length and with node names
+    // of any length.
     let clockless = made(b"data").with(|bundle| bundle.seconds = 0);
     let most = clockless.clone().before(&vec![block(90, 0x20, b""); crate::MAX_EXTENSION_BLOCKS]);
     let longest = |len| clockless.clone().before(&[block(90, 0x20, &vec![7; len])]);

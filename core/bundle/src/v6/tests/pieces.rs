@@ -27,7 +27,7 @@ fn fragments_get_blocks_by_flags() {
 /// Keeps 5050-5.8-3, 5050-5.8-5.
 #[test]
 fn refragmented_piece_keeps_original_offsets() {
-    // Fragments have one level: offsets are those of the original.
+    // A fragment of a fragment has offsets in the original bundle's payload.
     let (meta, hop) = ten().read();
     let (rest, hop) = read_strict(&leaves(&meta, &hop, Some(4..10))).unwrap();
     assert_eq!(rest.fragment(), Some(FragmentInfo { offset: 4, total: 10 }));

@@ -28,7 +28,7 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
-/// Part of a block that is being read.
+/// Item of a block that the next byte belongs to.
 #[derive(Debug)]
 enum Item<E> {
     /// The next byte begins a bundle, or the mark before one.

@@ -130,7 +130,7 @@ fn cancelled_and_ended_bundles_are_cut() {
     let cancel = Segment { session: SESSION, body: SegmentBody::Cancel { by_sender: true, reason: 0 } };
     bench.push(5, &cancel.emit());
     assert_eq!(bench.seen, [(9, 2000, 4, 4, false)]);
-    // A segment after the cancellation begins nothing.
+    // A segment after the cancellation begins no new session.
     bench.push(6, &segments(&block, SERVICE_BUNDLE, 1000, 0)[2].2);
     assert_eq!(bench.reader.sessions(), 0);
     bench.push(7, &segment(SessionId { number: 8, ..SESSION }, 1, kind::RED, 0, &block[..9]));
@@ -145,7 +145,8 @@ fn unreadable_blocks_leave_others_alone() {
     let numbered = |number| SessionId { engine: 1, number };
     bench.push(0, &[0; 4]);
     assert!(bench.lost.is_empty(), "a keepalive");
-    // In order: no segment, another client service, an item of another service, no bundle, no mark.
+    // Five datagrams that cannot be read: bytes that are no segment, a block of another client service, an aggregate
+    // with an item of another service, bytes that are no bundle, an aggregate whose first mark does not end.
     bench.push(0, &[0xff; 20]);
     bench.push(0, &segment(numbered(1), 3, kind::BLOCK_END, 0, &toy(1, 50)));
     bench

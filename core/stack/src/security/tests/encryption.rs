@@ -300,7 +300,7 @@ fn verifier_leaves_hash_of_clear_target() {
     });
     let of_extra = Rule { targets: vec![200], ..rule(Source, Confidentiality, "cipher") };
     let sealed = arrives(&mut node(2, vec![of_extra]), &signed);
-    // A foreign relay that accepts the extra block only.
+    // The bundle as a relay of another implementation would forward it that decrypts the extra block only.
     let half = by_hand(&sealed, |bundle| {
         let keys = [Secret::new(vec![2; 32])];
         let sections: Vec<Section> = Section::all(bundle, 12).filter_map(Result::ok).collect();

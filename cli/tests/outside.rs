@@ -98,6 +98,10 @@ fn machine_behind_interface_exchanges_bundles() {
         command
     };
     let mut node = on_board(&["node", "--config", "node.toml"]).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !board.join("farlink.sock").exists() && begun.elapsed().as_secs() < 30 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     std::fs::write(board.join("pictures"), [7; 3000]).unwrap();
     let send = ["send", "pictures", "--to", "ipn:1.7", "--at", "farlink.sock", "--raw", "--bundle-size", "1 kB"];
     let sent = on_board(&send).output().unwrap();

@@ -7,6 +7,8 @@ use farlink_cla::registry::NAMES;
 use farlink_lab::check::{CheckOptions, CheckedPair, FARLINK, MatrixCell, check, table, update};
 use farlink_lab::driver::NodeContext;
 use farlink_lab::drivers::declared::{Declared, DriverFolder, names};
+use farlink_lab::drivers::farlink::node_file;
+use farlink_scenario::{HostKind, PREFIX_LENGTH, Scenario};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink lab`.
@@ -36,7 +38,7 @@ enum What {
     },
     /// Print files and commands of a node of a scenario, without running anything.
     Show {
-        /// Name of a driver, of which the scenario has a node.
+        /// Name of a driver, of which the scenario has a node; or of a node outside the testbed.
         name: String,
         /// Scenario file.
         scenario: PathBuf,
@@ -140,6 +142,11 @@ fn drivers() -> Result<(), CliError> {
 
 fn show(name: &str, path: &Path) -> Result<(), CliError> {
     let scenario = crate::run::load(path)?;
+    let outside = scenario.nodes.iter().position(|node| node.name == name && node.host.is_outside());
+    if let Some(index) = outside {
+        show_outside(&scenario, index);
+        return Ok(());
+    }
     let index = scenario.nodes.iter().position(|node| node.implementation.name == name);
     let index = index.ok_or_else(|| {
         let hint = format!("hint: implementation = {name:?} in [[node]]");
@@ -165,6 +172,30 @@ fn show(name: &str, path: &Path) -> Result<(), CliError> {
         println!("{}", program.command.join(" "));
     }
     Ok(())
+}
+
+/// Prints how to set up the machine of a node outside the testbed.
+fn show_outside(scenario: &Scenario, index: usize) {
+    let node = &scenario.nodes[index];
+    if let HostKind::Interface(interface) = &node.host.kind {
+        println!("-- node {}, on the machine behind {interface}", node.name);
+    }
+    for end in scenario.ends_of(index) {
+        let (link, peer) = (&scenario.links[end.link], &scenario.nodes[end.peer]);
+        println!("its address       {}/{PREFIX_LENGTH}", end.address);
+        println!(
+            "at the other end  node {}, {}, over {} at port {}",
+            peer.name, end.peer_address, link.layer.kind.name, end.port
+        );
+        println!("largest packet    {} bytes", link.mtu_bytes);
+    }
+    if node.implementation.is_farlink() {
+        let (folder, program) = (PathBuf::from("."), PathBuf::from("farlink"));
+        let epoch = scenario.epoch.unwrap_or(farlink_base::DtnTime(0));
+        let (folder, program) = (folder.as_path(), program.as_path());
+        let context = NodeContext { scenario, index, folder, epoch, program, real_time: false };
+        println!("-- node.toml, for `farlink node --config node.toml` there\n{}", node_file(&context).trim_end());
+    }
 }
 
 fn checked(options: &CheckOptions, matrix: Option<&Path>, json: bool) -> Result<(), CliError> {

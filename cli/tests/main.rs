@@ -12,6 +12,7 @@ mod lab_retention;
 mod messages;
 mod nagle;
 mod one;
+mod outside;
 mod phases;
 mod plan_forecast;
 mod plan_from_orbits;

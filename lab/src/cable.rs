@@ -1,20 +1,35 @@
 //! Cables between hosts: an interface in each host, with its addresses and its only neighbour, and two ports between
-//! which the emulator carries packets.
+//! which the emulator carries packets. An end may be an interface of this machine instead, to which a machine outside
+//! the testbed is plugged.
 
-use crate::emulator::Port;
+use crate::emulator::{OutsideMachine, Port, hardware_address};
 use farlink_os::namespace::NetworkNamespace;
-use farlink_os::netlink::{Mac, Netlink};
+use farlink_os::netlink::{self, Mac, Netlink};
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
+
+/// Place into which one end of a cable is plugged.
+#[derive(Clone, Copy, Debug)]
+pub enum CablePlace<'a> {
+    /// A host.
+    Host(&'a NetworkNamespace),
+    /// A machine outside the testbed, behind an interface of this machine.
+    Outside {
+        /// Network namespace of the interface.
+        network: &'a NetworkNamespace,
+        /// Name of the interface.
+        interface: &'a str,
+    },
+}
 
 /// One end of a cable.
 #[derive(Debug)]
 pub struct CableEnd<'a> {
-    /// Host into which the end is plugged.
-    pub host: &'a NetworkNamespace,
-    /// Addresses of the interface, with prefix lengths.
+    /// Host or machine into which the end is plugged.
+    pub place: CablePlace<'a>,
+    /// Addresses of the interface, with prefix lengths; those of a machine outside must be set there.
     pub addresses: Vec<(IpAddr, u8)>,
     /// TCP congestion control towards the other end, by its name in the kernel; `None` for the host's default.
     pub congestion: Option<String>,
@@ -24,21 +39,69 @@ pub struct CableEnd<'a> {
 /// 13 bytes) with `a` or `b` appended. `rings` are the sizes of both ports' receive rings in bytes
 /// ([`crate::emulator::rings`]).
 pub fn plug(name: &str, ends: [&CableEnd<'_>; 2], mtu: u32, rings: [usize; 2]) -> io::Result<[Port; 2]> {
-    let macs = [mac(name, 1), mac(name, 2)];
+    let mut macs = [mac(name, 1), mac(name, 2)];
+    for (end, mac) in ends.into_iter().zip(&mut macs) {
+        if let CablePlace::Outside { network, interface } = end.place {
+            *mac = network.within(|| find_machine(interface, &end.addresses))?;
+        }
+    }
     let make = |index: usize| {
         let (end, inside) = (ends[index], format!("{name}{}", ['a', 'b'][index]));
+        let other = ends[1 - index].addresses.iter().map(|a| a.0);
+        let host = match end.place {
+            CablePlace::Host(host) => host,
+            CablePlace::Outside { network, interface } => {
+                let neighbour_addresses = other.filter_map(v4).collect();
+                let machine = OutsideMachine { neighbour: macs[1 - index], neighbour_addresses };
+                return network.within(|| {
+                    let number = index_of(&mut Netlink::open()?, interface)?;
+                    Port::open_outside(interface, number, rings[index], machine)
+                });
+            }
+        };
         let ours = format!("{inside}-");
         let mut netlink = Netlink::open()?;
-        netlink.create_veth_to(&ours, &inside, end.host.as_fd(), macs[index], mtu)?;
+        netlink.create_veth_to(&ours, &inside, host.as_fd(), macs[index], mtu)?;
         let number = index_of(&mut netlink, &ours)?;
         silence(&ours);
         netlink.set_up(number, true)?;
         let port = Port::open(&ours, number, rings[index])?;
-        let other = ends[1 - index].addresses.iter().map(|a| a.0);
-        end.host.within(|| set_up(&inside, end, other, macs[1 - index]))?;
+        host.within(|| set_up(&inside, end, other, macs[1 - index]))?;
         Ok::<Port, io::Error>(port)
     };
     Ok([make(0)?, make(1)?])
+}
+
+/// Finds the hardware address of the machine behind an interface; call it in the interface's network namespace.
+fn find_machine(interface: &str, addresses: &[(IpAddr, u8)]) -> io::Result<Mac> {
+    let fail = |why: &str, hint: &str| Err(io::Error::other(format!("interface `{interface}` {why}\nhint: {hint}")));
+    let Some(found) = Netlink::open()?.interface(interface)? else {
+        return fail("does not exist", "`ip link` lists the interfaces of this machine");
+    };
+    if netlink::has_address(interface)? {
+        let hint = "a run takes all that arrives there; choose an interface of which this machine has no use";
+        return fail("has an address of this machine", hint);
+    }
+    if !found.running {
+        return fail("is down or has no carrier", &format!("plug the machine; `ip link set {interface} up`"));
+    }
+    let Some(address) = addresses.iter().find_map(|(address, _)| v4(*address)) else {
+        return fail("has no address in the scenario", "links have IPv4 addresses");
+    };
+    match hardware_address(found.index, found.mac, address) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let hint = format!("give the machine the address {address}/{}, and look at its cable", addresses[0].1);
+            fail(&format!("has no machine with the address {address}"), &hint)
+        }
+        other => other,
+    }
+}
+
+fn v4(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
 }
 
 /// Configures one end's interface; call it inside the host.
@@ -136,7 +199,7 @@ mod tests {
             let built = (|| {
                 let hosts = [make_host()?, make_host()?];
                 let end = |i: usize| CableEnd {
-                    host: &hosts[i],
+                    place: CablePlace::Host(&hosts[i]),
                     addresses: vec![(format!("10.0.0.{}", i + 1).parse().unwrap(), 24)],
                     congestion: None,
                 };
@@ -253,5 +316,116 @@ mod tests {
         assert_eq!(receive(&b, &mut [0; 10]).unwrap().0, 5);
         let samples = bench.emulator.finish().unwrap();
         assert_eq!(last(&samples, true).statistics.dropped_by(farlink_link::DropReason::Down), 1);
+    }
+
+    /// A machine outside, at `v1`, plugged by an Ethernet pair into the interface `v0` of `network`, and linked to a
+    /// host by the emulator.
+    struct OutsideBench {
+        network: NetworkNamespace,
+        machine: NetworkNamespace,
+        host: NetworkNamespace,
+    }
+
+    impl OutsideBench {
+        /// `None` if the kernel refuses.
+        fn new(address: &str) -> Option<OutsideBench> {
+            let build = || -> io::Result<OutsideBench> {
+                let (network, machine) = (NetworkNamespace::create()?, NetworkNamespace::create()?);
+                network.within(|| {
+                    let mut netlink = Netlink::open()?;
+                    netlink.create_veth_to("v0", "v1", machine.as_fd(), [2, 0, 0, 0, 0, 9], 1500)?;
+                    let index = index_of(&mut netlink, "v0")?;
+                    netlink.set_up(index, true)
+                })?;
+                machine.within(|| {
+                    let mut netlink = Netlink::open()?;
+                    let index = index_of(&mut netlink, "v1")?;
+                    netlink.set_up(index, true)?;
+                    netlink.add_address(index, address.parse().unwrap(), 24)
+                })?;
+                Ok(OutsideBench { network, machine, host: make_host()? })
+            };
+            build().map_err(|e| println!("skipped: the kernel refuses a namespace or an interface: {e}")).ok()
+        }
+
+        /// Plugs the host and the machine into one cable.
+        fn plug(&self, interface: &str, rings: [usize; 2]) -> io::Result<[Port; 2]> {
+            let addresses = |n: u8| vec![(IpAddr::from([10, 0, 0, n]), 24)];
+            let host = CableEnd { place: CablePlace::Host(&self.host), addresses: addresses(1), congestion: None };
+            let place = CablePlace::Outside { network: &self.network, interface };
+            let machine = CableEnd { place, addresses: addresses(2), congestion: None };
+            let lab = NetworkNamespace::create()?;
+            lab.within(|| plug("link0", [&host, &machine], 1500, rings))
+        }
+    }
+
+    #[test]
+    fn machine_outside_is_a_link_delay_away() {
+        // At 100 Mbit/s the ports have receive rings, at 10 Mbit/s none.
+        for rate in ["100 Mbit/s", "10 Mbit/s"] {
+            let Some(bench) = OutsideBench::new("10.0.0.2") else { return };
+            // With this delay Linux gives up address resolution before an answer could cross the link.
+            let spec = LinkSpec::parse(&format!("delay=1.7 s,rate={rate}")).unwrap();
+            let ports = bench.plug("v0", rings(std::slice::from_ref(&spec))[0]).unwrap();
+            let mut emulator = Emulator::new(Duration::from_millis(50)).unwrap();
+            emulator.add(ports, &spec, 1, false).unwrap();
+            emulator.begin(None).unwrap();
+            let host = bench.host.within(|| UdpSocket::bind(A)).unwrap();
+            let machine = bench.machine.within(|| UdpSocket::bind(B)).unwrap();
+            let mut buffer = [0u8; 2000];
+            // The machine speaks first, so it has to resolve the host's address.
+            machine.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+            host.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+            let start = std::time::Instant::now();
+            machine.send_to(&[3; 700], A).unwrap();
+            let (n, from) = receive(&host, &mut buffer).unwrap();
+            assert_eq!((&buffer[..n], from), (&[3; 700][..], B.parse().unwrap()));
+            host.send_to(&[4; 1400], from).unwrap();
+            let (n, from) = receive(&machine, &mut buffer).unwrap();
+            assert_eq!((&buffer[..n], from), (&[4; 1400][..], A.parse().unwrap()));
+            assert!(start.elapsed().as_secs_f64() >= 3.4, "{:?}", start.elapsed());
+            let samples = emulator.finish().unwrap();
+            for forward in [true, false] {
+                // Nothing else was on the link, neither address resolution nor broadcasts.
+                assert_eq!(last(&samples, forward).statistics.delivered, 1, "{forward}");
+            }
+        }
+    }
+
+    #[test]
+    fn unusable_interfaces_are_errors() {
+        let Some(bench) = OutsideBench::new("10.0.0.7") else { return };
+        let why = |interface: &str| bench.plug(interface, [0; 2]).unwrap_err().to_string();
+        assert!(why("v9").contains("`v9` does not exist"), "{}", why("v9"));
+        let silent = why("v0");
+        assert!(silent.contains("no machine with the address 10.0.0.2"), "{silent}");
+        assert!(silent.contains("give the machine the address 10.0.0.2/24"), "{silent}");
+        bench
+            .network
+            .within(|| {
+                let mut netlink = Netlink::open()?;
+                let index = index_of(&mut netlink, "v0")?;
+                netlink.add_address(index, "192.0.2.1".parse().unwrap(), 24)
+            })
+            .unwrap();
+        assert!(why("v0").contains("has an address of this machine"), "{}", why("v0"));
+        bench
+            .machine
+            .within(|| {
+                let mut netlink = Netlink::open()?;
+                let index = index_of(&mut netlink, "v1")?;
+                netlink.set_up(index, false)
+            })
+            .unwrap();
+        bench
+            .network
+            .within(|| {
+                let mut netlink = Netlink::open()?;
+                let index = index_of(&mut netlink, "v0")?;
+                netlink.delete(index)?;
+                netlink.create_veth("v0", "w0")
+            })
+            .unwrap();
+        assert!(why("v0").contains("is down or has no carrier"), "{}", why("v0"));
     }
 }

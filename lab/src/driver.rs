@@ -75,6 +75,11 @@ pub trait Driver {
         true
     }
 
+    /// Whether the testbed starts and ends the node; false for nodes on machines outside.
+    fn is_started(&self) -> bool {
+        true
+    }
+
     /// Whether the program that starts the node ends while the node goes on.
     fn forks(&self) -> bool {
         false

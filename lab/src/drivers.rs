@@ -1,4 +1,5 @@
-//! Implementations that the testbed can run: our own node, and all that a folder describes.
+//! Implementations that the testbed can run: our own node, and all that a folder describes; and nodes on machines
+//! outside.
 
 use crate::driver::Driver;
 use anyhow::{Context, Result};
@@ -8,6 +9,7 @@ use farlink_scenario::Scenario;
 pub mod declared;
 #[path = "../drivers/farlink/mod.rs"]
 pub mod farlink;
+mod outside;
 
 /// Creates a driver of our own node.
 pub fn new_default() -> Box<dyn Driver> {
@@ -20,6 +22,15 @@ pub fn new_default() -> Box<dyn Driver> {
 /// An unknown implementation, mistakes of its driver, missing programs.
 pub fn make(scenario: &Scenario, node: usize) -> Result<Box<dyn Driver>> {
     let node = &scenario.nodes[node];
+    if node.host.is_outside() {
+        let name = &node.implementation.name;
+        let echo = match node.implementation.is_farlink() {
+            true => Some(farlink::ECHO),
+            // Its programs are not needed here; an unknown implementation is only a name.
+            false => declared::DriverFolder::find(name, &scenario.folder).ok().and_then(|folder| folder.echo()),
+        };
+        return Ok(Box::new(outside::Outside::new(name, echo)));
+    }
     if node.implementation.is_farlink() {
         return Ok(new_default());
     }

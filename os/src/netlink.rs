@@ -260,6 +260,27 @@ fn parse_interface(body: &[u8]) -> Option<Interface> {
     Some(Interface { index, mac, running: flags & libc::IFF_RUNNING as u32 != 0, dropped })
 }
 
+/// Whether an interface of the calling thread's network namespace has an IPv4 address.
+///
+/// # Errors
+/// Errors of the system calls.
+pub fn has_address(interface: &str) -> io::Result<bool> {
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
+    // SAFETY: ifreq is plain old data; all zeros is a value of it.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name.iter_mut().take(room).zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // C libraries disagree about the type of the request's number.
+    // SAFETY: the request lives for the call; the kernel reads the name and writes an address of its own length.
+    match check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFADDR as _, &raw mut request) }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => Ok(false),
+        Err(error) => Err(context(error, &format!("asking for the address of {interface}"))),
+    }
+}
+
 fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(a) => (libc::AF_INET as u8, a.octets().to_vec()),

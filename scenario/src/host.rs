@@ -22,6 +22,11 @@ pub struct HostSpec {
 }
 
 impl HostSpec {
+    /// Whether the node runs on a machine outside the testbed, which neither starts nor ends anything there.
+    pub fn is_outside(&self) -> bool {
+        matches!(self.kind, HostKind::Interface(_))
+    }
+
     /// The limits in words, such as `0.5 of a processor`; empty without any.
     pub fn limits(&self) -> Vec<String> {
         let cpus = self.cpus.as_ref().map(|cpus| match cpus {
@@ -44,6 +49,9 @@ pub enum HostKind {
     Namespace,
     /// Programs in a container of this image.
     Container(ContainerImage),
+    /// A machine outside the testbed, behind the network interface of this name: a board, a virtual machine, a radio.
+    /// The testbed starts nothing there.
+    Interface(String),
 }
 
 /// Image of a container.
@@ -171,6 +179,9 @@ impl Scenario {
             HostKind::Namespace => None,
             HostKind::Container(image) => {
                 Some(format!("The container image of {} ({image}) has no effect in a simulation.", node.name))
+            }
+            HostKind::Interface(name) => {
+                Some(format!("Node {} is simulated by our node, not by the machine behind {name}.", node.name))
             }
         };
         let foreign = |node: &&crate::Node| !node.implementation.is_farlink();

@@ -9,7 +9,7 @@ const PROCESSORS: Kind = other("number of processors, or list of their numbers",
 const SHARE_OF_PROCESSORS: Kind = other("number of processors, also a fraction", "0.5");
 
 /// Kinds of hosts.
-const HOST_KINDS: &[&str] = &["namespace", "container"];
+const HOST_KINDS: &[&str] = &["namespace", "container", "interface"];
 
 /// Keys of `[node.host]`.
 pub const HOST: Section = Section {
@@ -20,7 +20,13 @@ pub const HOST: Section = Section {
             "kind",
             Choice(HOST_KINDS),
             Is("namespace"),
-            "`namespace`: programs of this machine in namespaces of their own. `container`: programs of an OCI image, in the namespaces and control groups that they would have without it; started by `crun`.",
+            "`namespace`: programs of this machine in namespaces of their own. `container`: programs of an OCI image, in the namespaces and control groups that they would have without it; started by `crun`. `interface`: a machine outside the testbed, behind a network interface of this one: a board, a virtual machine, a radio. The emulated link ends at that interface; nothing is started there, and the node must listen at the address of its end of the link (`farlink lab show`). Needs root.",
+        ),
+        key(
+            "name",
+            other("name of a network interface", "\"eth1\""),
+            Absent,
+            "Of `kind = \"interface\"`: the interface of this machine to which the outside machine is plugged. It must be up and have no address, so that only the emulator uses it.",
         ),
         key(
             "image",

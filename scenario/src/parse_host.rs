@@ -18,11 +18,25 @@ pub fn host(reader: &Reader<'_>) -> HostSpec {
     if memory.is_some_and(|memory| memory < MEMORY_MIN) {
         table.fail("memory", "at least 4 MiB", "a node needs some tens of MB, with `store_capacity` to match");
     }
-    HostSpec { kind: kind(&table), cpus: table.custom("cpus", processors), quota: table.custom("quota", quota), memory }
+    let kind = kind(&table);
+    if let HostKind::Interface(_) = kind {
+        for limit in ["cpus", "quota", "memory"].into_iter().filter(|limit| table.given(limit)) {
+            table.fail(limit, "a limit of a machine outside the testbed", "set it there");
+        }
+    }
+    HostSpec { kind, cpus: table.custom("cpus", processors), quota: table.custom("quota", quota), memory }
 }
 
 fn kind(table: &Reader<'_>) -> HostKind {
-    let container = table.choice("kind") == Some(1);
+    let chosen = table.choice("kind");
+    let (container, interface) = (chosen == Some(1), chosen == Some(2));
+    let name = table.custom("name", |input| match input.text()? {
+        // Linux keeps names in 16 bytes and uses them as file names.
+        text if text.is_empty() || text.len() > 15 || text.chars().any(|c| c == '/' || c <= ' ' || c.is_control()) => {
+            Err("expected the name of an interface, as `ip link` lists it".into())
+        }
+        text => Ok(text.to_string()),
+    });
     let image = table.custom("image", |input| match input.text()? {
         text if text.is_empty() || text.chars().any(char::is_control) => Err("expected a path or a name".into()),
         text => Ok(ContainerImage::parse(text)),
@@ -32,6 +46,14 @@ fn kind(table: &Reader<'_>) -> HostKind {
         Some(_) => table.fail("image", "an image for a host without a container", "add kind = \"container\""),
         None if container && !table.given("image") => {
             table.fail("image", "missing", "e.g. image = \"./image.tar\", or the name of an image at Podman or Docker");
+        }
+        None => {}
+    }
+    match name {
+        Some(name) if interface => return HostKind::Interface(name),
+        Some(_) => table.fail("name", "an interface for a host of another kind", "add kind = \"interface\""),
+        None if interface && !table.given("name") => {
+            table.fail("name", "missing", "e.g. name = \"eth1\", an interface that `ip link` lists");
         }
         None => {}
     }
@@ -176,6 +198,11 @@ mod tests {
             ("kind = \"container\"", "missing"),
             ("kind = \"container\", image = \"\"", "a path or a name"),
             ("image = \"./x\"", "without a container"),
+            ("kind = \"interface\"", "missing"),
+            ("name = \"eth1\"", "of another kind"),
+            ("kind = \"interface\", name = \"a/b\"", "as `ip link` lists it"),
+            ("kind = \"interface\", name = \"sixteen-letters-\"", "as `ip link` lists it"),
+            ("kind = \"interface\", name = \"eth1\", quota = 0.5", "outside the testbed"),
         ] {
             let found = parse(&format!("host = {{ {host} }}"), "").unwrap_err();
             assert!(found.contains(said), "{host}: {found}");

@@ -40,11 +40,17 @@ pub const CONTROL: &str = "control.sock";
 const LOG: &str = "node.log";
 const LOWERED: &str = "its share of the memory budget";
 
-// The node's own echo service.
-const ECHO: u32 = 128;
+/// Service of the node's own echo.
+pub const ECHO: u32 = 128;
 // Maximum number of bundles that a sender hands to the node before the node has accepted the first of them, if the
 // scenario sets no limit.
 const WINDOW: u32 = 64;
+
+/// Text of the configuration file with which `farlink node` can run a node of the scenario by hand, on a machine
+/// outside the testbed.
+pub fn node_file(node: &NodeContext<'_>) -> String {
+    configuration::node_toml(node, None)
+}
 
 /// Driver of one Farlink node, with its state.
 #[derive(Debug, Default)]

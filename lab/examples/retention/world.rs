@@ -1,7 +1,7 @@
 //! Three hosts in a row; the relay in the middle host computes for a known time for each unit.
 
 use crate::traffic::Traffic;
-use farlink_lab::cable::{CableEnd, make_host, plug};
+use farlink_lab::cable::{CableEnd, CablePlace, make_host, plug};
 use farlink_lab::emulator::{Emulator, rings};
 use farlink_lab::probes::retention::{RetentionProbe, RetentionReport, RetentionSetup, WatchedRelay};
 use farlink_link::LinkSpec;
@@ -51,7 +51,7 @@ pub fn run(run: RelayRun) -> io::Result<RetentionReport> {
     let rings = rings(&[spec.clone(), spec.clone()]);
     for link in 0..2 {
         let end = |side: usize| CableEnd {
-            host: &hosts[link + side],
+            place: CablePlace::Host(&hosts[link + side]),
             addresses: vec![(address(link + side, link).ip(), 24)],
             congestion: None,
         };

@@ -106,7 +106,7 @@ impl CheckedDriver {
             implementation: self.text.clone(),
             id,
             limits: folder.limits(layer),
-            echo: folder.answers_pings(),
+            echo: folder.echo().is_some(),
             restarts: folder.restarts(),
         }
     }

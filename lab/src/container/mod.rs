@@ -55,7 +55,7 @@ pub struct ContainerSetup {
 /// If there is no runtime, or an image cannot be read.
 pub fn prepare(scenario: &Scenario, run: &Path, program: &Path) -> Result<Vec<Option<(ContainerSetup, String)>>> {
     let kinds = || scenario.nodes.iter().map(|node| &node.host.kind);
-    if kinds().all(|kind| *kind == HostKind::Namespace) {
+    if !kinds().any(|kind| matches!(kind, HostKind::Container(_))) {
         return Ok(vec![None; scenario.nodes.len()]);
     }
     let runtime = Runtime::find()?;

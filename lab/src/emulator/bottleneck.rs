@@ -74,7 +74,7 @@ impl Bottleneck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cable::{CableEnd, make_host, plug};
+    use crate::cable::{CableEnd, CablePlace, make_host, plug};
     use crate::emulator::Emulator;
     use crate::emulator::carrier::DirectionState;
     use crate::emulator::direction::DirectionSetup;
@@ -99,7 +99,7 @@ mod tests {
                 let hosts = [make_host()?, make_host()?];
                 let plug_in = |link: usize| {
                     let end = |i: usize| CableEnd {
-                        host: &hosts[i],
+                        place: CablePlace::Host(&hosts[i]),
                         addresses: vec![(format!("10.0.{link}.{}", i + 1).parse().unwrap(), 24)],
                         congestion: None,
                     };

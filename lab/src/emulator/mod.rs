@@ -11,6 +11,7 @@ mod frame;
 pub mod frame_queue;
 mod lateness;
 mod observer;
+mod outside;
 mod pending;
 mod port;
 mod train;
@@ -19,6 +20,7 @@ mod worker;
 pub use direction::{DirectionSample, DirectionSetup};
 pub use lateness::{Lateness, MachineWatch};
 pub use observer::FrameObserver;
+pub use outside::{OutsideMachine, hardware_address};
 pub use port::Port;
 
 use carrier::DirectionState;

@@ -1,8 +1,9 @@
 //! Ports, the sources and sinks of frames: each is a packet socket on the emulator's end of a virtual Ethernet pair,
-//! whose other end is the host's interface.
+//! whose other end is the host's interface, or on an interface of this machine to which a machine outside is plugged.
 
+use super::outside::OutsideMachine;
 use farlink_os::netlink::Netlink;
-use farlink_os::packet::{BATCH, FrameBatch, PacketRing, PacketSocket};
+use farlink_os::packet::{BATCH, FrameBatch, PacketRing, PacketSocket, VNET_HEADER};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
@@ -16,6 +17,8 @@ pub struct Port {
     /// Name of the interface in the emulator's namespace.
     name: String,
     index: u32,
+    /// Machine behind the interface, if that is no host's.
+    outside: Option<OutsideMachine>,
 }
 
 // Maximum bytes of frames that wait for the emulator at one port.
@@ -29,7 +32,24 @@ impl Port {
             0 => (PacketSocket::open(index, BUFFER)?, None),
             bytes => PacketSocket::open_with_ring(index, BUFFER, bytes).map(|(socket, ring)| (socket, Some(ring)))?,
         };
-        Ok(Port { socket, ring: Mutex::new(ring), name: name.into(), index })
+        Ok(Port { socket, ring: Mutex::new(ring), name: name.into(), index, outside: None })
+    }
+
+    /// Like [`Port::open`], at an interface of this machine to which a machine outside the testbed is plugged.
+    pub fn open_outside(name: &str, index: u32, ring: usize, machine: OutsideMachine) -> io::Result<Port> {
+        Ok(Port { outside: Some(machine), ..Port::open(name, index, ring)? })
+    }
+
+    /// Whether a received frame, with its virtio-net header, goes over the link. Answers the address resolution of a
+    /// machine outside.
+    fn carries(&self, frame: &[u8]) -> bool {
+        let Some(machine) = &self.outside else { return true };
+        let frame = frame.get(VNET_HEADER..).unwrap_or_default();
+        if let Some(answer) = machine.answer(frame) {
+            // A lost answer is like a lost frame: the machine asks again.
+            let _ = self.socket.send(&[&[IoSlice::new(&answer)]]);
+        }
+        machine.sends_over_link(frame)
     }
 
     /// File descriptor to poll.
@@ -55,11 +75,19 @@ impl Port {
 
     /// Number of frames since the start that were handed over but dropped by the kernel, since the host had no room.
     pub fn refused(&self, netlink: &mut Netlink) -> u64 {
+        // The interface of a machine outside is in another namespace, and counts frames of its own.
+        if self.outside.is_some() {
+            return 0;
+        }
         netlink.interface(&self.name).ok().flatten().map_or(0, |interface| interface.dropped)
     }
 
-    /// Raises or lowers the carrier of the host's interface by setting this end of the pair up or down.
+    /// Raises or lowers the carrier of the host's interface by setting this end of the pair up or down. A machine
+    /// outside keeps its carrier, since real interfaces take seconds to come back; its frames are lost meanwhile.
     pub fn set_carrier(&self, on: bool, netlink: &mut Netlink) -> io::Result<()> {
+        if self.outside.is_some() {
+            return Ok(());
+        }
         netlink.set_up(self.index, on)
     }
 }
@@ -96,6 +124,11 @@ impl Intake {
         mut each: impl FnMut(&[u8], u64),
     ) -> io::Result<Received> {
         if let Some(ring) = &mut self.ring {
+            let each = |frame: &[u8], sent_ns| {
+                if port.carries(frame) {
+                    each(frame, sent_ns);
+                }
+            };
             return match ring.take(each) {
                 Some((frames, lost)) => Ok(Received { frames, more: true, lost }),
                 // An interface that went down leaves an error on the socket; reading it clears it.
@@ -104,7 +137,11 @@ impl Intake {
         }
         match port.socket.receive(batch) {
             Ok(frames) => {
-                batch.frames().for_each(|(frame, sent_ns)| each(frame, sent_ns));
+                for (frame, sent_ns) in batch.frames() {
+                    if port.carries(frame) {
+                        each(frame, sent_ns);
+                    }
+                }
                 Ok(Received { frames, more: frames == BATCH, lost: 0 })
             }
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {

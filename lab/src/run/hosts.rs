@@ -7,7 +7,7 @@ use crate::emulator::rings;
 use crate::hybla;
 use crate::supervisor::{CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, Reply, Request, Supervisor};
 use anyhow::{Context, Result, bail};
-use farlink_scenario::{IpRoute, Node, PREFIX_LENGTH, Processors, Scenario};
+use farlink_scenario::{FaultKind, HostKind, IpRoute, Node, PREFIX_LENGTH, PhaseKind, Processors, Scenario};
 use std::time::Duration;
 
 /// Outcome of setting up the hosts: whether real-time scheduling is available, and why control groups are missing.
@@ -63,6 +63,49 @@ pub fn set_up(
     supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
 }
 
+/// Refuses uses of machines outside that need programs there, or several links.
+pub fn check_outside(scenario: &Scenario) -> Result<()> {
+    let outside = |node: usize| scenario.nodes[node].host.is_outside();
+    let name = |node: usize| &scenario.nodes[node].name;
+    for node in (0..scenario.nodes.len()).filter(|node| outside(*node)) {
+        let links = scenario.links.iter().filter(|link| link.between.contains(&node)).count();
+        if links != 1 {
+            bail!("node `{}` has {links} links and one interface\nhint: a machine outside needs one link", name(node));
+        }
+    }
+    let killed = scenario.faults.iter().find_map(|fault| match fault.kind {
+        FaultKind::Restart { node } => Some(node).filter(|node| outside(*node)),
+        _ => None,
+    });
+    if let Some(node) = killed {
+        bail!("node `{}` is outside the testbed, which cannot restart it\nhint: take its fault out", name(node));
+    }
+    if let Some(flow) = scenario.flows.iter().find(|flow| outside(flow.from) || outside(flow.to)) {
+        bail!("flow `{}` has an end outside the testbed, which starts nothing there\nhint: take it out", flow.name);
+    }
+    let baseline = scenario.phases.iter().find(|phase| phase.kind == PhaseKind::Baseline);
+    if let (Some(phase), Some(node)) = (baseline, (0..scenario.nodes.len()).find(|node| outside(*node))) {
+        bail!(
+            "phase `{}` sends through each link, and nothing can be started at node `{}`\nhint: take the phase out",
+            phase.name,
+            name(node)
+        );
+    }
+    Ok(())
+}
+
+/// Sentences about nodes on machines outside: what is not known of them.
+pub fn notes_of_outside(scenario: &Scenario) -> Vec<String> {
+    let note = |node: &Node| match &node.host.kind {
+        HostKind::Interface(interface) => Some(format!(
+            "Node {} was a machine behind {interface}: bundles that it created or delivered are not counted.",
+            node.name
+        )),
+        HostKind::Namespace | HostKind::Container(_) => None,
+    };
+    scenario.nodes.iter().filter_map(note).collect()
+}
+
 /// Setup of one host. Hosts that want a number of processors get the next ones in turn (`turn`), so that they share as
 /// few as possible.
 fn host(node: &Node, congestion: &str, processors: &[usize], turn: &mut usize) -> Result<HostSetup> {
@@ -100,6 +143,10 @@ fn host(node: &Node, congestion: &str, processors: &[usize], turn: &mut usize) -
         },
         limits: HostLimits { cpus, quota: node.host.quota, memory: node.host.memory.map(|memory| memory.bytes()) },
         container: None,
+        interface: match &node.host.kind {
+            HostKind::Interface(name) => Some(name.clone()),
+            HostKind::Namespace | HostKind::Container(_) => None,
+        },
     })
 }
 

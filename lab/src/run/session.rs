@@ -121,6 +121,7 @@ impl<'a> LabSession<'a> {
     pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         // Missing programs must fail the run before anything is set up.
+        hosts::check_outside(scenario)?;
         let drivers =
             (0..scenario.nodes.len()).map(|node| drivers::make(scenario, node)).collect::<Result<Vec<_>>>()?;
         let (containers, images): (Vec<_>, Vec<_>) =
@@ -143,13 +144,15 @@ impl<'a> LabSession<'a> {
         if !removed.is_empty() {
             remarks.notes.push(format!("Control groups of ended runs were removed: {}.", removed.join(", ")));
         }
+        remarks.notes.extend(hosts::notes_of_outside(scenario));
         if !left.is_empty() {
             remarks.notes.push(format!("Control groups of ended runs could not be removed: {}.", left.join(", ")));
         }
         let lead = LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32 + LEAD_PER_CONTAINER * contained;
         // A provisional start, which is chosen again once the nodes that start early are ready.
         let (start_ns, epoch) = choose_start(LONGEST_START);
-        let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
+        let started = |traffic: &usize| drivers[scenario.traffic[*traffic].from].is_started();
+        let mut waiting: Vec<usize> = (0..scenario.traffic.len()).filter(started).collect();
         // Latest first, so that the next sender to start is cheap to remove from the end.
         waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));
         let mut session = LabSession {
@@ -241,8 +244,8 @@ impl<'a> LabSession<'a> {
 
     /// Starts the nodes that know when the run starts, and all receivers.
     fn start_nodes(&mut self) -> Result<()> {
-        for node in (0..self.scenario.nodes.len()).filter(|node| self.drivers[*node].needs_epoch()).collect::<Vec<_>>()
-        {
+        let late = |node: &usize| self.drivers[*node].needs_epoch() && self.drivers[*node].is_started();
+        for node in (0..self.scenario.nodes.len()).filter(late).collect::<Vec<_>>() {
             let program = self.drivers[node].prepare(&self.context(node))?;
             self.spawn(node as u32, node, "node", program)?;
         }
@@ -380,7 +383,8 @@ impl<'a> LabSession<'a> {
 
     fn change_due_links(&mut self, elapsed: Duration) -> Result<()> {
         while let Some(change) = self.changes.pop_front_if(|change| change.at <= elapsed) {
-            for node in self.scenario.links[change.link].between {
+            let between = self.scenario.links[change.link].between;
+            for node in between.into_iter().filter(|node| self.drivers[*node].is_started()).collect::<Vec<_>>() {
                 let program = self.drivers[node].change_link(&self.context(node), change)?;
                 let word = if change.appears { "appears" } else { "disappears" };
                 let name = format!("{}-{word}", self.scenario.links[change.link].name);

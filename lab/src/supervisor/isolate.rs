@@ -20,7 +20,10 @@ pub fn become_supervisor() -> io::Result<u8> {
     let (groups, hierarchies) = (GroupName::of_self()?, Hierarchies::detect());
     let swept = cgroup::sweep(&hierarchies);
     let (cleaner, alive) = start_cleaner(&hierarchies, groups)?;
+    let machine = namespace::NetworkNamespace::current()?;
     let user_namespace = leave()?;
+    // From a user namespace the kernel lets nobody back into a namespace outside of it.
+    let machine = (!user_namespace).then_some(machine);
     // The kernel clears the parent-death signal on entering a user namespace.
     process::die_with_parent()?;
     match process::fork()? {
@@ -39,7 +42,7 @@ pub fn become_supervisor() -> io::Result<u8> {
             process::die_with_parent()?;
             // Without a /proc of the new namespace, resources cannot be reported.
             let own_proc = namespace::mount_private_proc().is_ok();
-            serve::serve(own_proc, groups, hierarchies).map(|()| 0)
+            serve::serve(own_proc, groups, hierarchies, machine).map(|()| 0)
         }
     }
 }

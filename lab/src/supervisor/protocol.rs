@@ -82,6 +82,9 @@ pub struct HostSetup {
     /// Container in which the host's programs run; without one they see the files of this machine.
     #[serde(default)]
     pub container: Option<ContainerSetup>,
+    /// Interface of this machine behind which the host is, if the testbed does not make it.
+    #[serde(default)]
+    pub interface: Option<String>,
 }
 
 /// Bounds of a host's programs.

@@ -6,7 +6,7 @@ use super::protocol::{
     CableSetup, HostRoute, HostSetup, LinkModels, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say,
 };
 use super::tcp;
-use crate::cable::{self, CableEnd};
+use crate::cable::{self, CableEnd, CablePlace};
 use crate::emulator::capture::{CaptureSetup, Captures};
 use crate::emulator::{Emulator, Port};
 use crate::probes::retention::{RetentionProbe, RetentionSetup};
@@ -29,8 +29,15 @@ use std::time::Duration;
 const TICK_NS: u64 = 10_000_000;
 
 /// Serves requests until standard input ends, then returns; the end of PID 1 ends all processes in its namespace.
-pub fn serve(own_proc: bool, groups: GroupName, hierarchies: Hierarchies) -> io::Result<()> {
+/// `machine` is the network namespace that the testbed was started in, if it may enter it.
+pub fn serve(
+    own_proc: bool,
+    groups: GroupName,
+    hierarchies: Hierarchies,
+    machine: Option<NetworkNamespace>,
+) -> io::Result<()> {
     let mut server = Server::new(own_proc, groups, hierarchies);
+    server.machine = machine;
     let mut input = LineReader::default();
     loop {
         // Waits on the descriptor: a buffered reader could hold bytes that the poll does not see.
@@ -80,6 +87,7 @@ struct Server {
     accounts: Option<Accounts>,
     containers: Containers,
     setups: Vec<HostSetup>,
+    machine: Option<NetworkNamespace>,
     hosts: Vec<NetworkNamespace>,
     ports: Vec<[Port; 2]>,
     emulator: Option<u32>,
@@ -104,6 +112,7 @@ impl Server {
             accounts: None,
             containers: Containers::default(),
             setups: Vec::new(),
+            machine: None,
             hosts: Vec::new(),
             ports: Vec::new(),
             emulator: None,
@@ -182,8 +191,22 @@ impl Server {
     fn end(&self, setup: &CableSetup, index: usize) -> io::Result<CableEnd<'_>> {
         let number = setup.hosts[index];
         let host = self.hosts.get(number).ok_or_else(|| io::Error::other("no such host"))?;
-        let congestion = self.setups.get(number).and_then(|host| host.tcp.congestion.clone());
-        Ok(CableEnd { host, addresses: setup.addresses[index].clone(), congestion })
+        let setting = self.setups.get(number);
+        let place = match setting.and_then(|host| host.interface.as_deref()) {
+            None => CablePlace::Host(host),
+            Some(interface) => CablePlace::Outside { network: self.machine(interface)?, interface },
+        };
+        let congestion = setting.and_then(|host| host.tcp.congestion.clone());
+        Ok(CableEnd { place, addresses: setup.addresses[index].clone(), congestion })
+    }
+
+    /// Network namespace of this machine, which only root may enter again.
+    fn machine(&self, interface: &str) -> io::Result<&NetworkNamespace> {
+        self.machine.as_ref().ok_or_else(|| {
+            io::Error::other(format!(
+                "interface `{interface}` is of this machine, and the testbed may not use it\nhint: run it as root"
+            ))
+        })
     }
 
     /// Starts the emulator in a process of its own.

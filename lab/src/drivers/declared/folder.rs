@@ -166,9 +166,9 @@ impl DriverFolder {
         self.file.ids != file::IdScheme::Ipn
     }
 
-    /// Whether its nodes answer pings.
-    pub fn answers_pings(&self) -> bool {
-        self.file.app.echo.is_some()
+    /// Service at which its nodes answer pings; `None` if they answer none.
+    pub fn echo(&self) -> Option<u32> {
+        self.file.app.echo
     }
 
     /// Whether nodes can be killed, and still have their bundles when they are started again.

@@ -133,6 +133,12 @@ const FIGURE_KEYS: &[Key] = &[
     key("node", Text, Absent, "Node of the scenario at which it is taken; without it, all."),
     key("scenario", File, Absent, "Another scenario than the campaign's."),
     key(
+        "world",
+        Choice(WORLDS),
+        Absent,
+        "The only world in which the figure means anything, such as `lab` for limits of hosts: a campaign in the other leaves it out.",
+    ),
+    key(
         "x",
         Text,
         Absent,
@@ -207,7 +213,12 @@ const CLAIM_KEYS: &[Key] = &[
         "Positions on the horizontal axis; without it, the mean over all that the compared series share; `*` for each position separately.",
     ),
     key("quantile", Share, Is("0.5"), "In a figure of distributions: the quantile of each run that it is about."),
-    key("margin", Share, Is("0.1"), "For `similar`: largest difference, as a fraction of the reference series' mean."),
+    key(
+        "margin",
+        Share,
+        Is("0.1"),
+        "For `similar`: largest difference, as a fraction of the reference series' mean. For `above` and `below`: least difference, 0 unless given; `below` with 0.8 is below a fifth of the reference.",
+    ),
     key("range", other("[least, most]", "[0.0, 0.4]"), Absent, "For `between`: least and largest value of the mean."),
 ];
 /// Keys of a `[[figure.claim]]` table.

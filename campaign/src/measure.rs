@@ -292,7 +292,7 @@ fn in_time(scenario: &Scenario, traffic: &Traffic, count: u64, interval: Duratio
 mod tests {
     use super::*;
     use crate::metrics::metric;
-    use farlink_report::RunWorld;
+    use farlink_report::{LinkUse, RunWorld};
 
     fn bundle(hops: u64, created_s: u64, latency_s: Option<u64>) -> BundleRow {
         let ns = |s: u64| s * 1_000_000_000;
@@ -340,6 +340,18 @@ mod tests {
             "one of the four offered was refused"
         );
         assert!(numbers.narrowed.is_empty() && numbers.spreads.is_empty() && numbers.samples.is_empty());
+    }
+
+    #[test]
+    fn sent_bytes_are_of_all_links() {
+        let manifest = Manifest::new(RunWorld::Sim, "x", "", None);
+        let [link, from, to] = ["l", "a", "b"].map(String::from);
+        let one = LinkUse { link, from, to, sent_bytes: 9000, sent_packets: 6, loss: None, utilisation: None };
+        let links = vec![LinkUse { sent_bytes: 500, ..one.clone() }, one];
+        let statistics = Statistics { links, ..Statistics::default() };
+        let (bundles, round_trips, samples) = (Vec::new(), Vec::new(), RunSamples::default());
+        let run = RunNumbers { manifest: &manifest, statistics, bundles, round_trips, samples, offered: 0 };
+        assert_eq!(run.all(&[]).metrics["sent_bytes"], Some(9500.0));
     }
 
     #[test]

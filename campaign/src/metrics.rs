@@ -125,6 +125,10 @@ pub const METRICS: &[Metric] = metrics! {
         Value |ran| Some(ran.statistics.relayed as f64);
     "hops_mean", "nodes reached", Ratio, Run, "Nodes that received a delivered bundle, over all its copies, mean.",
         Value |ran| ran.statistics.hops_mean;
+    "sent_bytes", "bytes on links", Bytes, Run,
+        "Bytes sent on all links in both directions, headers, repetitions and link overhead included.",
+        Value |ran| (!ran.statistics.links.is_empty())
+            .then(|| ran.statistics.links.iter().map(|link| link.sent_bytes).sum::<u64>() as f64);
     "drops", "copies dropped", Count, Run, "Copies that nodes deleted undelivered, for any reason.",
         Value |ran| Some(ran.manifest.given_up.values().sum::<u64>() as f64);
     "drops_room", "copies dropped from full stores", Count, Run, "Copies deleted because a store was full.",

@@ -39,14 +39,12 @@ impl Results<'_> {
         fs::create_dir_all(&figures).with_context(|| format!("cannot make {}", figures.display()))?;
         let mut names = BTreeSet::new();
         for figure in &self.plan.campaign.figures {
-            for (place, (facet, plot)) in self.plots(figure).into_iter().enumerate() {
+            for (facet, plot) in self.plots(figure) {
                 let (title, name) = match facet.is_empty() {
                     true => (figure.title.clone(), figure.name.clone()),
                     false => (format!("{}: {facet}", figure.title), format!("{}_{}", figure.name, file_name(&facet))),
                 };
-                // Two labels may map to the same file name.
-                let name = if names.contains(&name) { format!("{name}-{}", place + 1) } else { name };
-                names.insert(name.clone());
+                let name = free_name(&mut names, name);
                 write(&format!("figures/{name}.svg"), &plot.file(&title, 640.0, 320.0))?;
                 write(&format!("figures/{name}.pdf"), &plot.pdf(&title, 640.0, 320.0))?;
             }
@@ -63,10 +61,14 @@ impl Results<'_> {
         }
         let (ended, all) = self.count();
         let small = if campaign.small { "<li><b>the small size</b>: for a first look</li>" } else { "" };
+        let left_out = match self.plan.left_out.join(", ") {
+            names if names.is_empty() => names,
+            names => format!("<li>left out, for they are of the other world: {}</li>", escape(&names)),
+        };
         let _ = write!(
             out,
             "<ul class=\"facts\"><li><b>{ended}</b> of {all} runs</li><li>{} points, {} seeds each</li>{small}\
-             <li>world: {}</li></ul></header>\n<main>\n",
+             <li>world: {}</li>{left_out}</ul></header>\n<main>\n",
             self.plan.configurations.len(),
             campaign.repetitions,
             campaign.world.name()
@@ -247,6 +249,13 @@ impl Results<'_> {
         }
         out.push_str("</tbody></table></div>");
     }
+}
+
+/// Makes a file name differ from those in `names`, and adds it: two labels may give the same one.
+fn free_name(names: &mut BTreeSet<String>, name: String) -> String {
+    let others = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.clone()).chain(others).find(|name| names.insert(name.clone()));
+    free.unwrap_or(name)
 }
 
 /// Turns a label into a part of a file name.

@@ -73,7 +73,7 @@ fn read(
         description: top.text("description").unwrap_or_default(),
         file: PathBuf::from(name_of_file),
         folder: folder.to_path_buf(),
-        world: if top.choice("world") == Some(1) { CellWorld::Lab } else { CellWorld::Sim },
+        world: CellWorld::ALL[top.choice("world").unwrap_or(0)],
         repetitions: top.count("repetitions").unwrap_or(1),
         retries: top.count("retries").unwrap_or(0),
         first_seed: first_seed(&top),

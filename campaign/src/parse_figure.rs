@@ -4,7 +4,7 @@ use crate::keys;
 use crate::numbers::ConfidenceLevel;
 use crate::parse::{axis, chosen, file, value};
 use crate::parse_measured::{check_shape, measured, parts, reference};
-use crate::types::{Axis, Claim, ClaimPositions, ClaimRule, Figure, FigureShape, Paper};
+use crate::types::{Axis, CellWorld, Claim, ClaimPositions, ClaimRule, Figure, FigureShape, Paper};
 use farlink_config::{Input, Reader};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -64,6 +64,7 @@ fn one(
         level: own_level.map_or(level, |word| ConfidenceLevel::ALL[word]),
         measured,
         scenario: other?,
+        world: reader.choice("world").map(|word| CellWorld::ALL[word]),
         x: if shape.has_positions() { Some(x?) } else { x },
         series,
         facet,
@@ -199,13 +200,15 @@ fn rule(reader: &Reader<'_>, word: &str) -> Option<ClaimRule> {
     if reader.given("range") && word != "between" {
         reader.fail("range", format!("a key of `between`, not of `{word}`"), "take it out");
     }
-    if reader.given("margin") && word != "similar" {
-        reader.fail("margin", format!("a key of `similar`, not of `{word}`"), "take it out");
+    if reader.given("margin") && !matches!(word, "above" | "below" | "similar") {
+        reader.fail("margin", format!("a key of `above`, `below` and `similar`, not of `{word}`"), "take it out");
     }
+    let margin = reader.share("margin")?;
+    let least = if reader.given("margin") { margin } else { 0.0 };
     Some(match word {
-        "above" => ClaimRule::Above,
-        "below" => ClaimRule::Below,
-        "similar" => ClaimRule::Similar(reader.share("margin")?),
+        "above" => ClaimRule::Above(least),
+        "below" => ClaimRule::Below(least),
+        "similar" => ClaimRule::Similar(margin),
         "rises" => ClaimRule::Rises,
         "falls" => ClaimRule::Falls,
         _ => {

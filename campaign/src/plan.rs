@@ -44,6 +44,8 @@ pub struct CampaignPlan {
     pub campaign: Campaign,
     /// Points of all figures, each once.
     pub configurations: Vec<Configuration>,
+    /// Names of figures of the other world, which are left out.
+    pub left_out: Vec<String>,
     places: BTreeMap<PointKey, usize>,
 }
 
@@ -55,10 +57,16 @@ impl CampaignPlan {
     ///
     /// # Errors
     /// The mistakes in scenarios, and in the values of axes with their lines.
-    pub fn new(campaign: Campaign) -> Result<CampaignPlan, Vec<ConfigError>> {
+    pub fn new(mut campaign: Campaign) -> Result<CampaignPlan, Vec<ConfigError>> {
         let text = campaign.text.clone();
         let file = campaign.file.display().to_string();
         let errors = Errors::new(Some(&file), &text);
+        let left_out = campaign.leave_out_other_world();
+        if campaign.figures.is_empty() && !left_out.is_empty() {
+            let what = format!("no figure is left: {} means nothing in this world", left_out.join(", "));
+            errors.at("figure", None, what, "choose the other one: `--in sim` or `--in lab`");
+            return Err(errors.into_list());
+        }
         let mut points: BTreeMap<PointKey, usize> = BTreeMap::new();
         for figure in &campaign.figures {
             let count = campaign.count(figure);
@@ -118,7 +126,11 @@ impl CampaignPlan {
                 Err(why) => blame(&campaign, &bases[&point.0], (&point.1, place), why, &errors),
             }
         }
-        if errors.is_empty() { Ok(CampaignPlan { campaign, configurations, places }) } else { Err(errors.into_list()) }
+        if errors.is_empty() {
+            Ok(CampaignPlan { campaign, configurations, left_out, places })
+        } else {
+            Err(errors.into_list())
+        }
     }
 
     /// Index of the configuration at a point of a figure; `None` if the campaign leaves the point out, such as in its

@@ -35,6 +35,14 @@ impl Results<'_> {
             seeds.first().copied().unwrap_or_default(),
             seeds.last().copied().unwrap_or_default()
         );
+        if !self.plan.left_out.is_empty() {
+            let _ = writeln!(
+                out,
+                "left out, for they are not of world {}: {}",
+                campaign.world.name(),
+                self.plan.left_out.join(", ")
+            );
+        }
         for figure in &campaign.figures {
             let _ =
                 writeln!(out, "\n{}: {}\n  {}, {}", figure.name, figure.title, titled(figure), numbers_text(figure));

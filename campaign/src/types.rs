@@ -16,6 +16,8 @@ pub enum CellWorld {
     Lab,
 }
 impl CellWorld {
+    /// All worlds, in the order of [`WORLDS`](crate::keys::WORLDS).
+    pub const ALL: [CellWorld; 2] = [CellWorld::Sim, CellWorld::Lab];
     /// Name on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -121,6 +123,8 @@ pub struct Figure {
     pub level: ConfidenceLevel,
     /// Path of the scenario file, relative to the campaign's folder.
     pub scenario: PathBuf,
+    /// World without which the figure is left out; `None` if it is of both.
+    pub world: Option<CellWorld>,
     /// Index of the horizontal axis; in distributions and tables, of an axis whose values are further curves or rows.
     pub x: Option<usize>,
     /// Index of the axis whose values are series.
@@ -177,10 +181,10 @@ pub struct FigurePart {
 /// Condition under which a claim holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ClaimRule {
-    /// Each series is above each reference.
-    Above,
-    /// Each series is below each reference.
-    Below,
+    /// Each series is above each reference, by more than this fraction of the reference's mean.
+    Above(f64),
+    /// Each series is below each reference, by more than this fraction of the reference's mean.
+    Below(f64),
     /// Series and references differ by less than this fraction of the reference's mean.
     Similar(f64),
     /// The metric is larger at the last position of the horizontal axis than at the first.
@@ -193,7 +197,7 @@ pub enum ClaimRule {
 impl ClaimRule {
     /// Whether it compares series with each other.
     pub(crate) const fn compares_series(self) -> bool {
-        matches!(self, ClaimRule::Above | ClaimRule::Below | ClaimRule::Similar(_))
+        matches!(self, ClaimRule::Above(_) | ClaimRule::Below(_) | ClaimRule::Similar(_))
     }
 }
 
@@ -327,6 +331,17 @@ impl Campaign {
         }
         self.world = world;
         self
+    }
+    /// Removes the figures of the other world, and returns their names.
+    pub(crate) fn leave_out_other_world(&mut self) -> Vec<String> {
+        let world = self.world;
+        let other = |figure: &Figure| figure.world.is_some_and(|needed| needed != world);
+        let names: Vec<String> =
+            self.figures.iter().filter(|figure| other(figure)).map(|figure| figure.name.clone()).collect();
+        self.figures.retain(|figure| !other(figure));
+        // Assignments of the small size may be about their scenarios alone.
+        self.part |= !names.is_empty();
+        names
     }
     /// Changes the number of runs of each point.
     pub fn repeated(mut self, repetitions: u64) -> Campaign {

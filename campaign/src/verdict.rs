@@ -28,6 +28,17 @@ impl WantedRange {
     const ABOVE: WantedRange = WantedRange { least: 0.0, most: f64::INFINITY, closed: false };
     const BELOW: WantedRange = WantedRange { least: f64::NEG_INFINITY, most: 0.0, closed: false };
 
+    /// Range of a series' difference from a reference with this mean; margins are fractions of it.
+    fn of(rule: ClaimRule, mean: f64) -> WantedRange {
+        let mean = mean.abs();
+        match rule {
+            ClaimRule::Below(margin) => WantedRange { most: -mean * margin, ..WantedRange::BELOW },
+            ClaimRule::Similar(margin) => WantedRange { least: -mean * margin, most: mean * margin, closed: true },
+            ClaimRule::Above(margin) => WantedRange { least: mean * margin, ..WantedRange::ABOVE },
+            _ => WantedRange::ABOVE,
+        }
+    }
+
     fn holds(self, mean: f64) -> bool {
         match self.closed {
             true => (self.least..=self.most).contains(&mean),
@@ -220,7 +231,7 @@ impl Results<'_> {
             what: self.told(figure, claim, here, what),
         };
         match claim.rule {
-            ClaimRule::Above | ClaimRule::Below | ClaimRule::Similar(_) => {
+            ClaimRule::Above(_) | ClaimRule::Below(_) | ClaimRule::Similar(_) => {
                 let than = self
                     .kept(figure.series)
                     .into_iter()
@@ -232,16 +243,8 @@ impl Results<'_> {
                     let shared: Vec<Option<usize>> = here.xs.iter().filter(both).copied().collect();
                     let of = |series| at(SeriesSpan { series, facet: here.facet, xs: &shared });
                     let (mine, theirs) = (of(here.series)?, of(than)?);
-                    let wanted = match claim.rule {
-                        ClaimRule::Below => WantedRange::BELOW,
-                        ClaimRule::Similar(margin) => {
-                            let around = Interval::of(&theirs.values().copied().collect::<Vec<_>>());
-                            // The margin is relative to the reference series' mean.
-                            let room = around.map_or(0.0, |around| around.mean.abs() * margin);
-                            WantedRange { least: -room, most: room, closed: true }
-                        }
-                        _ => WantedRange::ABOVE,
-                    };
+                    let reference = Interval::of(&theirs.values().copied().collect::<Vec<_>>());
+                    let wanted = WantedRange::of(claim.rule, reference.map_or(0.0, |reference| reference.mean));
                     let less = format!("less {}", self.label(figure.series, than));
                     Some(comparison(&less, Difference::of(&mine, &theirs, level), wanted))
                 };
@@ -333,6 +336,16 @@ mod tests {
         assert_eq!([side(&[1.0], above), side(&[], above)], ["open"; 2], "no interval");
         assert_eq!(side(&[0.0, 0.0, 0.0], above), "open", "no difference at all");
         assert_eq!(side(&[0.1, 0.1], above), "favour", "no doubt at all");
+    }
+
+    #[test]
+    fn margin_asks_for_a_multiple() {
+        let fifth = WantedRange::of(ClaimRule::Below(0.8), 10.0);
+        assert_eq!([side(&[-8.3, -8.4, -8.5], fifth), side(&[-7.5, -7.6, -7.7], fifth)], ["favour", "against"]);
+        let half_more = WantedRange::of(ClaimRule::Above(0.5), 2.0);
+        assert_eq!([side(&[1.3, 1.4, 1.5], half_more), side(&[0.5, 0.6, 0.7], half_more)], ["favour", "against"]);
+        assert_eq!(WantedRange::of(ClaimRule::Above(0.0), 7.0), WantedRange::ABOVE);
+        assert_eq!(WantedRange::of(ClaimRule::Below(0.0), -7.0).most, 0.0);
     }
 
     #[test]

@@ -304,3 +304,21 @@ fn symbolic_links_are_never_followed() {
     assert_eq!(fs::read_to_string(home.join("dear")).unwrap(), "dear");
     assert!(home.join(".keys").is_dir());
 }
+
+#[test]
+fn figure_of_other_world_is_left_out() {
+    let source = folder(&CAMPAIGN.replace("name = \"latency\"\n", "name = \"latency\"\nworld = \"lab\"\n"));
+    let loaded = Campaign::load(source.path()).unwrap();
+    let names = |campaign: Campaign| {
+        let plan = CampaignPlan::new(campaign).unwrap();
+        let figures: Vec<_> = plan.campaign.figures.iter().map(|figure| figure.name.clone()).collect();
+        (figures.join(" "), plan.left_out.join(" "))
+    };
+    assert_eq!(names(loaded.clone()), ("ratio".into(), "latency".into()));
+    assert_eq!(names(loaded.clone().inside(CellWorld::Lab)), ("ratio latency".into(), String::new()));
+    let plan = CampaignPlan::new(loaded.clone()).unwrap();
+    let text = Results::new(&plan, Vec::new()).text();
+    assert!(text.contains("left out, for they are not of world sim: latency\n"), "{text}");
+    let alone = CampaignPlan::new(loaded.only(&["latency".into()]).unwrap()).unwrap_err();
+    assert!(alone[0].expected.contains("latency") && alone[0].hint.contains("--in lab"), "{alone:?}");
+}

@@ -166,6 +166,28 @@ fn distribution_is_kept_and_drawn() {
 }
 
 #[test]
+fn facets_keep_files_of_their_own() {
+    let source = folder(
+        &campaign("[[figure]]\nname = \"trips\"\nmetric = \"rtt_median_s\"\nx = \"store\"\nfacet = \"delay\"\n")
+            .replace(
+                "values = [\"1 s\", \"2 s\"]",
+                "values = [\"1 s\", \"2 s\", \"3 s\"]\nlabels = [\"a-b\", \"a-b-3\", \"a b\"]",
+            ),
+    );
+    std::fs::write(source.path().join("scenario.toml"), scenario()).unwrap();
+    let plan = plan(source.path()).unwrap();
+    let folder = CampaignFolder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    Results::new(&plan, Vec::new()).write(&folder).unwrap();
+    let mut names: Vec<_> = std::fs::read_dir(source.path().join("out/figures"))
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".svg"))
+        .collect();
+    names.sort();
+    assert_eq!(names, ["trips_a-b-2.svg", "trips_a-b-3.svg", "trips_a-b.svg"]);
+}
+
+#[test]
 fn added_distribution_is_measured_again() {
     let first =
         "[[figure]]\nname = \"goodput\"\nmetric = \"goodput_received_bit_s\"\nshape = \"table\"\nx = \"store\"\n";

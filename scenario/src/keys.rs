@@ -282,7 +282,7 @@ const LINK_KEYS: &[Key] = &[
         "capture",
         CAPTURE,
         Absent,
-        "In the testbed: write the packets of the link to `captures/NAME.pcapng` in the run's folder, for Wireshark: `true` takes the link's name. Each packet stands there as the sending host gave it, with the time at which it did, and again as the receiving host got it. Super-packets of segmentation offload stand as they are, with incomplete checksums. What the capture misses is counted; it never delays the link.",
+        "In the testbed: write the packets of the link to `captures/NAME.pcapng` in the run's folder, for Wireshark: `true` takes the link's name. Each packet stands there as the sending host gave it, with the time at which it did, and again as the receiving host got it. Super-packets of segmentation offload stand as they are, with incomplete checksums. What the capture misses is counted; it never delays the link. At most 256 links.",
     ),
     key(
         "shares",

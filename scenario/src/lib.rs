@@ -60,6 +60,6 @@ pub use layers::NodeLayer;
 pub use shared::{ConnectSide, Layer, Settings, SizeRange};
 pub use topology::{first_delay, first_rate};
 pub use types::{
-    Contact, Custody, Expect, Fault, FaultKind, Fidelity, Lie, Link, LinkChange, Measure, Node, Pace, Policy, Route,
-    SENDER_SERVICE, Scenario, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
+    CAPTURES_MAX, Contact, Custody, Expect, Fault, FaultKind, Fidelity, Lie, Link, LinkChange, Measure, Node, Pace,
+    Policy, Route, SENDER_SERVICE, Scenario, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
 };

@@ -178,4 +178,12 @@ mod tests {
         refused("capture = 3\n", "expected true or the name of a file");
         refused(&format!("capture = true\n{TO_C}capture = \"ab\"\n"), "a second capture");
     }
+
+    #[test]
+    fn captures_are_bounded_in_number() {
+        let captured = |number| format!("[[link]]\nname = \"l{number}\"\nbetween = [\"b\", \"c\"]\ncapture = true\n");
+        let many = |count: usize| (0..count).map(captured).collect::<String>();
+        assert!(parse(&many(256)).is_ok());
+        refused(&many(257), "more than 256 captures");
+    }
 }

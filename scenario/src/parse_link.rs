@@ -3,7 +3,7 @@
 use crate::defaults::defaults;
 use crate::keys::{self, LayerSections};
 use crate::names::Names;
-use crate::types::{ConnectSide, Layer, Link};
+use crate::types::{CAPTURES_MAX, ConnectSide, Layer, Link};
 use farlink_base::{Duration, LINK_TERMS, exact_volume, parse_duration};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
 use farlink_config::custody::terms;
@@ -33,6 +33,9 @@ pub fn links(top: &Reader<'_>, nodes: &Names) -> Vec<Link> {
     // Each link has a /24 network in 10.0.0.0/8.
     if links.len() > 65_536 {
         top.fail("link", format!("{} links", links.len()), "the address plan holds 65536");
+    }
+    if links.iter().filter(|link| link.capture.is_some()).count() > CAPTURES_MAX {
+        top.fail("link", format!("more than {CAPTURES_MAX} captures"), "capture the links that you will look at");
     }
     links
 }

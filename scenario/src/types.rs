@@ -255,6 +255,9 @@ pub enum Custody {
     Ask,
 }
 
+/// Most links with a capture: all captures share one memory for frames that wait to be written.
+pub const CAPTURES_MAX: usize = 256;
+
 /// One link between two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Link {

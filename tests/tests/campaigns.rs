@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// Studies that have a small size.
-const STUDIES: &[&str] = &["congestion", "crossing", "silva", "unseen"];
+const STUDIES: &[&str] = &["congestion", "crossing", "hdtn", "jaxa", "silva", "unseen", "vtt"];
 
 #[test]
 fn studies_match_checked_in_results() {

@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Most contacts of a plan; more are probably a mistake, and would fill the memory.
 pub const CONTACTS_MAX: usize = 2_000_000;
+// Windows of a link with limits on beams, for each contact that a plan may have: most are dropped when the beams are
+// assigned, and a window is a fifth of a contact in memory.
+const WINDOWS: usize = 4;
 // Pairs that a thread takes at a time.
 const CHUNK: usize = 32;
 // Longest step between two evaluations of the light time, in seconds. Near its maximum the light
@@ -40,39 +43,63 @@ pub fn contacts(
     threads: usize,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<ContactPlan, String> {
+    contacts_within(network, duration, threads, progress, CONTACTS_MAX)
+}
+
+/// Computes every contact of a network, as [`contacts`] does, if there are at most `most`.
+fn contacts_within(
+    network: &Network,
+    duration: i64,
+    threads: usize,
+    progress: &(dyn Fn(usize) + Sync),
+    most: usize,
+) -> Result<ContactPlan, String> {
     let done = AtomicUsize::new(0);
-    let found = AtomicUsize::new(0);
     let mut all: Vec<Contact> = Vec::new();
     for link in &network.links {
+        // Both are counted while they are made, before those of all pairs fill the memory.
+        let windows = match link.beams {
+            [None, None] => PlanRoom::new(all.len(), most, "contacts"),
+            _ => PlanRoom::new(0, most.saturating_mul(WINDOWS), "passes to choose from"),
+        };
+        let room = PlanRoom::new(all.len(), most, "contacts");
         let looked = in_chunks(link.pairs.len(), threads, &|index| {
             let both = seen(network, link, index, duration)?;
-            let many = found.fetch_add(both[0].len() + both[1].len(), Ordering::Relaxed);
-            // Checked while searching, before the contacts of all pairs fill the memory.
-            if many > CONTACTS_MAX {
-                return Err(too_many());
-            }
+            windows.take(both[0].len() + both[1].len())?;
             progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             Ok(both)
         })?;
         let kept = assign(link, looked);
-        let made = in_chunks(kept.len(), threads, &|index| match kept.get(index) {
-            Some((pair, both)) => written(network, link, *pair, both),
-            None => Ok(Vec::new()),
+        let made = in_chunks(kept.len(), threads, &|index| {
+            let Some((pair, both)) = kept.get(index) else { return Ok(Vec::new()) };
+            let contacts = written(network, link, *pair, both)?;
+            room.take(contacts.len()).map(|()| contacts)
         })?;
         all.extend(made.into_iter().flatten());
-        if all.len() > CONTACTS_MAX {
-            return Err(too_many());
-        }
     }
     all.sort_by(|a, b| key(a).cmp(&key(b)));
     joined_twice(network, &all)?;
     Ok(ContactPlan { epoch: Some(network.sky.start()), contacts: all })
 }
 
-fn too_many() -> String {
-    format!(
-        "more than {CONTACTS_MAX} contacts\nhint: a shorter time, a `range`, `neighbours` or `shortest` makes fewer"
-    )
+/// Number of contacts or windows that may still be made.
+struct PlanRoom {
+    used: AtomicUsize,
+    most: usize,
+    what: &'static str,
+}
+
+impl PlanRoom {
+    fn new(used: usize, most: usize, what: &'static str) -> PlanRoom {
+        PlanRoom { used: AtomicUsize::new(used), most, what }
+    }
+    fn take(&self, count: usize) -> Result<(), String> {
+        if self.used.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= self.most {
+            return Ok(());
+        }
+        let hint = "hint: a shorter time, a `range`, `neighbours` or `shortest` makes fewer";
+        Err(format!("more than {} {}\n{hint}", self.most, self.what))
+    }
 }
 
 fn key(contact: &Contact) -> (PlanTime, NodeId, NodeId, Option<&str>, PlanTime) {
@@ -281,4 +308,39 @@ fn joined_twice(network: &Network, contacts: &[Contact]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const HOUR: i64 = 3600 * SECOND;
+
+    fn network(more: &str) -> Network {
+        let text = format!(
+            "epoch = \"2026-11-20T09:00:00Z\"\n\
+             [[station]]\nname = \"ground\"\nid = \"ipn:1.0\"\nposition = [\"52.5 N\", \"13.4 E\", \"40 m\"]\n\
+             [[constellation]]\nname = \"leo\"\nfirst_id = \"ipn:100.0\"\n\
+             walker = {{ planes = 4, per_plane = 6, inclination = \"60 deg\", altitude = \"1200 km\", phasing = 1 }}\n\
+             [[link]]\nbetween = [\"ground\", \"leo\"]\nrate = \"50 Mbit/s\"\n{more}"
+        );
+        crate::parse(&text, Path::new(""), None).unwrap()
+    }
+
+    #[test]
+    fn only_kept_contacts_count() {
+        let mut before = usize::MAX;
+        for more in ["", "beams = [1, 1]\n"] {
+            let network = network(more);
+            let all = contacts(&network, 12 * HOUR, 2, &|_| ()).unwrap().contacts.len();
+            assert!(all < std::mem::replace(&mut before, all), "one beam drops contacts");
+            let within = |most| contacts_within(&network, 12 * HOUR, 2, &|_| (), most);
+            assert_eq!(within(all).map(|plan| plan.contacts.len()), Ok(all), "{more}");
+            let why = within(all - 1).unwrap_err();
+            assert!(why.starts_with(&format!("more than {} contacts\nhint: ", all - 1)), "{why}");
+            // What is dropped takes memory, too, until it is.
+            assert!(within(1).is_err());
+        }
+    }
 }

@@ -6,16 +6,21 @@ use super::frames::{read_frame, start, write_frame};
 use super::queue::ByteQueue;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Most applications connected at once.
 const CLIENTS_MAX: usize = 256;
+/// Longest time for which an application may read nothing while a frame for it waits. Less than [`super::ANSWER_MAX`], for
+/// which others wait behind that frame.
+const STALLED_MAX: Duration = Duration::from_secs(20);
 
 /// The program and its applications.
 struct FramesHost {
@@ -36,11 +41,22 @@ struct FramesDesk {
     listener: Option<u64>,
 }
 
+impl FramesDesk {
+    fn disconnect(&mut self, client: u64) {
+        self.clients.remove(&client);
+        self.listener = self.listener.filter(|listener| *listener != client);
+    }
+}
+
 /// Runs a program until it ends or `stop` is set; the socket appears when the program is ready.
 ///
 /// # Errors
 /// If the program cannot be started, breaks the protocol or ends, or the socket cannot be made.
 pub fn serve(words: &[String], socket: &Path, stop: &AtomicBool) -> Result<()> {
+    serve_patiently(words, socket, stop, STALLED_MAX)
+}
+
+fn serve_patiently(words: &[String], socket: &Path, stop: &AtomicBool, patience: Duration) -> Result<()> {
     // A socket of an earlier run would be taken for a node that is ready.
     let _ = std::fs::remove_file(socket);
     let mut child = start(words)?;
@@ -56,7 +72,7 @@ pub fn serve(words: &[String], socket: &Path, stop: &AtomicBool) -> Result<()> {
             anyhow!("{} cannot be made a socket: {why}\nhint: --at names a new file", socket.display())
         })?;
         listener.set_nonblocking(true)?;
-        accept(&host, &listener, &ends, stop)
+        accept(&host, &listener, &ends, (stop, patience))
     });
     host.deliveries.end("the program ended");
     let _ = child.kill();
@@ -76,7 +92,7 @@ fn accept(
     host: &Arc<FramesHost>,
     listener: &UnixListener,
     ends: &Receiver<anyhow::Error>,
-    stop: &AtomicBool,
+    (stop, patience): (&AtomicBool, Duration),
 ) -> Result<()> {
     let mut client = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -89,6 +105,7 @@ fn accept(
             continue;
         };
         stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(patience))?;
         // The client may have disconnected already, which must not end the host.
         let Ok(reader) = stream.try_clone() else { continue };
         client += 1;
@@ -137,13 +154,20 @@ impl FramesHost {
             }
         }
     }
-    /// Writes a frame to an application; returns false if it is not connected any more.
+    /// Writes a frame to an application; returns false if it is not connected any more. One that has stopped reading is
+    /// disconnected, since others wait behind this frame.
     fn write_to(&self, client: Option<u64>, letter: u8, body: &[u8]) -> bool {
-        let stream = client.and_then(|client| self.lock().clients.get(&client).cloned());
-        stream.is_some_and(|stream| {
-            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-            write_frame(&mut *stream, letter, body).is_ok()
-        })
+        let Some(client) = client else { return false };
+        let Some(stream) = self.lock().clients.get(&client).cloned() else { return false };
+        let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let Err(why) = write_frame(&mut *stream, letter, body) else { return true };
+        if why.downcast_ref::<io::Error>().is_some_and(|why| why.kind() == io::ErrorKind::WouldBlock) {
+            eprintln!("application {client} is disconnected: it has stopped reading what the node sends it");
+        }
+        // A part of the frame may have left, so that nothing can follow it. This ends the client's thread, too.
+        let _ = stream.shutdown(Shutdown::Both);
+        self.lock().disconnect(client);
+        false
     }
     fn serve_client(&self, client: u64, reader: UnixStream) {
         self.write_to(Some(client), b'K', &[]);
@@ -163,11 +187,7 @@ impl FramesHost {
                 _ => break,
             }
         }
-        let mut desk = self.lock();
-        desk.clients.remove(&client);
-        if desk.listener == Some(client) {
-            desk.listener = None;
-        }
+        self.lock().disconnect(client);
     }
 }
 
@@ -175,7 +195,7 @@ impl FramesHost {
 mod tests {
     use super::*;
     use crate::via::{AppInterface, SenderTerms, Via};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     /// Node that delivers every payload sent, after it has accepted it; the endpoint `ipn:9.9` is refused.
     const LOOP: &str = r#"
@@ -202,6 +222,16 @@ while True:
         let begun = Instant::now();
         while !socket.exists() && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Connects once the socket, which exists a moment earlier, is listened at.
+    fn connected(socket: &Path) -> UnixStream {
+        loop {
+            match UnixStream::connect(socket) {
+                Ok(stream) => return stream,
+                Err(why) => assert_eq!(why.kind(), std::io::ErrorKind::ConnectionRefused, "{why}"),
+            }
         }
     }
 
@@ -241,6 +271,35 @@ while True:
         stop.store(true, Ordering::Relaxed);
         host.join().unwrap().unwrap();
         assert!(!socket.exists());
+    }
+
+    #[test]
+    fn stalled_application_does_not_block_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("node.sock");
+        let stop = Arc::new(AtomicBool::new(false));
+        let host = {
+            let (socket, stop) = (socket.clone(), Arc::clone(&stop));
+            let words = ["python3", "-c", LOOP].map(String::from);
+            std::thread::spawn(move || serve_patiently(&words, &socket, &stop, Duration::from_millis(500)))
+        };
+        wait_for(&socket);
+        // Listens and sends, but reads neither answers nor deliveries.
+        let mut stalled = connected(&socket);
+        write_frame(&mut stalled, b'L', &[]).unwrap();
+        let bundle = [&b"ipn:2.1\0"[..], &[1; 10_000]].concat();
+        let sending = std::thread::spawn(move || while write_frame(&mut stalled, b'S', &bundle).is_ok() {});
+        let interface = AppInterface { via: Via::Frames, at: socket.to_str().unwrap().into() };
+        let terms = SenderTerms { source: None, lifetime: Duration::from_secs(60), window: 1 };
+        let mut sender = interface.sender(&terms).unwrap();
+        sender.hand_over("ipn:2.1", vec![7; 100]).unwrap();
+        sender.finish().unwrap();
+        sending.join().unwrap();
+        // The next listener gets what the stalled one did not take.
+        let mut receiver = interface.receiver("42").unwrap();
+        while receiver.receive(Duration::from_secs(20)).unwrap().unwrap().bytes != [7; 100] {}
+        stop.store(true, Ordering::Relaxed);
+        host.join().unwrap().unwrap();
     }
 
     #[test]

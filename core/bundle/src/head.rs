@@ -296,7 +296,8 @@ impl<'a> HeadWalk<'a, '_> {
         }
         let meaning = read_data(fields.kind, data, data_at as u64, self.profile)?;
         let span = start..self.reader.position();
-        // Hops write at most one labels block and one unvouched block: a second one counts as the source's.
+        // Hops write at most one labels block and one unvouched block: a second one counts against the limit of the
+        // source's blocks.
         let of_hops = match &meaning {
             Some(BlockData::PreviousNode(_) | BlockData::Age(_) | BlockData::HopCount(_)) => true,
             Some(BlockData::Labels(_)) => !core::mem::replace(&mut self.labels, true),

@@ -5,7 +5,7 @@ use crate::datagram_common;
 use crate::datagram_common::{Channel, EnginePair};
 use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk};
 use farlink_base::layer::{Input, LinkState, SendId};
-use farlink_base::{Bytes, DataRate, Duration, Payload};
+use farlink_base::{Bytes, DataRate, Duration};
 use farlink_cla::ltp::segment::{
     Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, kind, reason,
 };
@@ -245,7 +245,8 @@ fn timers_pause_between_contacts() {
     assert!(a.input(Input::Link { link: LINK, state: state(true) }).is_empty());
     assert!(a.later(9.9).is_empty());
     let again = a.later(1.0);
-    assert_eq!(segments(&again)[0].kind(), kind::BLOCK_END);
-    let whole = Payload::from(vec![0; 1]);
-    assert!(!whole.is_empty() && a.ltp.usage().exports == 1);
+    let again = segments(&again);
+    assert_eq!((again.len(), again[0].kind()), (1, kind::BLOCK_END));
+    assert_eq!(block(&again), (bundle(1, 100).to_bytes().unwrap().to_vec(), SERVICE_BUNDLE));
+    assert_eq!((a.sent.len(), a.failed.len(), a.ltp.usage().exports), (0, 0, 1));
 }

@@ -7,6 +7,7 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal};
 use farlink_cla::oneway::{Config, Framing, OneWay, Usage};
+use std::sync::Arc;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -532,28 +533,22 @@ fn scarce_memory_releases_receive_buffers() {
     layer.handle(now, Input::Socket(socket::Input::Opened { stream: PASSIVE, from }), &mut out);
     let mut buffer = frame(Framing::Mtcp, &[1; 5000]);
     buffer.extend_from_slice(&frame(Framing::Mtcp, &[2; 50_000])[..40_000]);
-    let whole = farlink_base::Bytes::from_owner(CountedBuffer(buffer.into()));
-    let counter = COUNT.load(std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(counter, 1);
+    let alive = Arc::new(());
+    let whole = farlink_base::Bytes::from_owner(CountedBuffer { bytes: buffer.into(), _alive: Arc::clone(&alive) });
     layer.handle(now, Input::Socket(socket::Input::Data { stream: PASSIVE, data: Payload::from(whole) }), &mut out);
     out.clear();
-    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 1, "the offer and the unparsed input share it");
+    assert_eq!(Arc::strong_count(&alive), 2, "the offer and the unparsed input share the buffer");
     layer.handle(now, Input::Unshare, &mut out);
-    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(Arc::strong_count(&alive), 1, "nothing holds the buffer any more");
 }
-static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-/// Buffer that sets `COUNT` to 1 when it is read, and to 0 when it is dropped.
-struct CountedBuffer(Box<[u8]>);
+
+/// Buffer that holds a reference to `_alive` until it is released.
+struct CountedBuffer {
+    bytes: Box<[u8]>,
+    _alive: Arc<()>,
+}
 impl AsRef<[u8]> for CountedBuffer {
     fn as_ref(&self) -> &[u8] {
-        if COUNT.load(std::sync::atomic::Ordering::SeqCst) == 0 {
-            COUNT.store(1, std::sync::atomic::Ordering::SeqCst);
-        }
-        &self.0
-    }
-}
-impl Drop for CountedBuffer {
-    fn drop(&mut self) {
-        COUNT.store(0, std::sync::atomic::Ordering::SeqCst);
+        &self.bytes
     }
 }

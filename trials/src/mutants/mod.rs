@@ -29,7 +29,7 @@ pub const CHORE: Chore = Chore {
     help: "Plants mistakes one by one and says which of them no test notices.\n\n\
            Builds in target/mutants, or where CARGO_TARGET_DIR says: there what is built before need not be built again.\n\
            --only: those with these words in their name. --durable: those that would lose what was acknowledged.\n\n\
-           `mutants every` plants one at each call statement; see `cargo xtask mutants every --help`.",
+           `mutants every` plants one at each call, condition or number, as chosen; see `cargo xtask mutants every --help`.",
     run,
 };
 

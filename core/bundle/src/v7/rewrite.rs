@@ -260,7 +260,8 @@ impl<O: ByteSink> Rewrite<'_, O> {
     }
 
     fn change_labels(&mut self, new: Option<[u32; 2]>, old: [u32; 2]) -> BlockChange {
-        // New labels go into the first labels block; without labels, all such blocks are removed.
+        // New labels go into the first labels block, the only one that is read. Without labels all such blocks are
+        // removed, since the next node would read the first that is left.
         let first = !core::mem::replace(&mut self.labels, true);
         match new {
             None => BlockChange::Remove,

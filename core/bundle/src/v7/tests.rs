@@ -125,7 +125,7 @@ fn hop_rewrites_own_labels_only() {
     let mut bundle = plain(b"data");
     let data = BlockData::Unknown(Bytes::from_static(&[5]));
     let foreign = ExtensionBlock { kind: 240, number: 9, flags: BlockFlags(0), crc: CrcType::None, data, raw: None };
-    bundle.extensions.push(foreign);
+    bundle.extensions.push(foreign.clone());
     let (meta, hop) = through(&bundle);
     assert_eq!(hop.labels, None, "a single number is not a pair of labels");
     let labelled = leaves(&meta, &HopState { labels: Some([8, u32::MAX]), ..hop.clone() }, None);
@@ -134,6 +134,14 @@ fn hop_rewrites_own_labels_only() {
     let (meta, came) = through(&labelled);
     assert_eq!(leaves(&meta, &HopState { labels: Some([1, 2]), ..came }, None).labels(), Some([1, 2]));
     assert_eq!(kinds(&leaves(&meta, &hop, None)), [(10, 2), (240, 9)]);
+    // Without labels a second block goes, too: the next node would take it for labels that this one never gave.
+    let mut twice = plain(b"data");
+    let labels = |number, labels| ExtensionBlock { number, data: BlockData::Labels(labels), ..foreign.clone() };
+    twice.extensions.extend([labels(9, [1, 2]), labels(8, [3, 4])]);
+    let (meta, came) = through(&twice);
+    assert_eq!(came.labels, Some([1, 2]));
+    assert_eq!(kinds(&leaves(&meta, &came, None)), [(10, 2), (240, 9), (240, 8)]);
+    assert_eq!(through(&leaves(&meta, &HopState { labels: None, ..came }, None)).1.labels, None);
 }
 
 /// Keeps 9171-4.4.2-1, 9171-4.4.2-2.

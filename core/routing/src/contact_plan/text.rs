@@ -49,7 +49,8 @@ pub fn parse_node(text: &str) -> Option<NodeId> {
     (whole < NodeId::NAMED).then_some(NodeId::ipn(whole))
 }
 
-/// Parses `90`, `1.5` (seconds), `90s`, `1h30min` or `600 ms` to nanoseconds, exactly.
+/// Parses `90`, `1.5` (seconds), `90s`, `1h30min` or `600 ms` to nanoseconds, exactly; fractions of a nanosecond are
+/// dropped.
 pub fn parse_seconds(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut total = 0u64;
@@ -81,14 +82,9 @@ pub fn parse_seconds(text: &str) -> Option<u64> {
             _ => return None,
         };
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        let mut part = whole.checked_mul(unit)?;
-        let mut place = unit;
-        for digit in fraction.bytes() {
-            // Fractions of a nanosecond are dropped.
-            part = part.checked_add(u64::from(digit - b'0') * place / 10)?;
-            place /= 10;
-        }
-        total = total.checked_add(part)?;
+        // From the last digit, so that what one step drops cannot reach a nanosecond in the next, however many digits.
+        let part = fraction.bytes().rev().fold(0, |less, digit| (u64::from(digit - b'0') * unit + less) / 10);
+        total = total.checked_add(whole.checked_mul(unit)?.checked_add(part)?)?;
         rest = after[unit_end..].trim_start();
     }
     // A bare number must stand alone: "1 h 30" is ambiguous.
@@ -225,6 +221,11 @@ mod tests {
             ("1h30min", 5_400_000_000_000),
             ("1 h 30 min", 5_400_000_000_000),
             ("600 ms", 600_000_000),
+            ("0.000000000001 d", 86),
+            ("0.999999999999999 d", 86_399_999_999_999),
+            ("0.3333333333333333333333333333333333 h", 1_199_999_999_999),
+            ("1.123456789012345 h", 4_044_444_440_444),
+            ("0.9999999999 ns", 0),
         ] {
             assert_eq!(parse_seconds(text), Some(ns), "{text}");
         }

@@ -7,6 +7,7 @@ use super::frame_queue::{FrameReader, FrameWriter, frame_queue};
 use super::observer::FrameObserver;
 use farlink_os::packet::VNET_HEADER;
 use farlink_os::{monotonic_ns, realtime_ns};
+use farlink_scenario::CAPTURES_MAX;
 use pcapng::{PacketSide, PcapngWriter};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -17,11 +18,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-// Bytes of all queues together, and greatest and least bytes of one queue. The least has room for a super-packet (64
-// KiB); with so many captures that each gets the least, all together take more.
+// Most bytes of all queues together, and of one queue. A scenario has no more captures than leave each queue room for
+// several super-packets (64 KiB).
 const QUEUES: usize = 256 << 20;
 const QUEUE: usize = 8 << 20;
-const QUEUE_LEAST: usize = 256 << 10;
+const _: () = assert!(QUEUES / (4 * CAPTURES_MAX) >= 256 << 10);
 // Pause of the writer, which polls: waking it would be work for the link's thread.
 const PAUSE: Duration = Duration::from_millis(5);
 // Time for which a frame waits for earlier frames of other queues.
@@ -75,8 +76,9 @@ pub struct Captures {
 impl Captures {
     /// Prepares for `count` captures, among whose queues the memory is divided.
     pub fn new(count: usize) -> Captures {
-        // Each capture has four queues: both directions, at both ends.
-        let queue_bytes = (QUEUES / (count.max(1) * 4)).clamp(QUEUE_LEAST, QUEUE);
+        // Each capture has four queues: both directions, at both ends. A queue's length is a power of two.
+        let share = (QUEUES / (count.max(1) * 4)).min(QUEUE);
+        let queue_bytes = 1 << share.checked_ilog2().unwrap_or(0);
         Captures { files: Vec::new(), queue_bytes, ending: Arc::default(), thread: None }
     }
 
@@ -276,12 +278,21 @@ mod tests {
     }
 
     #[test]
+    fn queues_stay_within_their_memory() {
+        for count in [1, 8, 9, 33, 255, CAPTURES_MAX, 300, 100_000] {
+            // `frame_queue` rounds up to a power of two.
+            let queue = Captures::new(count).queue_bytes.next_power_of_two();
+            assert!(4 * count * queue <= QUEUES && queue > 0, "{count} captures with queues of {queue} B");
+        }
+    }
+
+    #[test]
     fn full_queue_is_counted_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
-        let mut captures = Captures::new(100_000);
+        let mut captures = Captures::new(CAPTURES_MAX);
         let [mut forward, _reverse] = captures.add(&setup(folder.path().join("l.pcapng"))).unwrap();
         // The writer does not run yet, as if it never got a processor.
-        let sent = 2 * QUEUE_LEAST / frame(0).len();
+        let sent = 2 * captures.queue_bytes / frame(0).len();
         (0..sent).for_each(|number| forward.sent(number as u64, &frame(number as u8)));
         captures.begin().unwrap();
         let summary = &captures.finish()[0];

@@ -30,7 +30,7 @@ pub const USAGE: &str = "every [--crates LIST] [--tests LIST] [--kinds LIST] [--
                          [--sample N --seed S] [--list] [--fresh] [--jobs N]";
 
 /// Help text for the command line.
-pub const HELP: &str = "every: plants a mutant at each call statement, many in one build, and says which of them no test notices.\n\n\
+pub const HELP: &str = "every: plants a mutant at each place of the chosen kinds, many in one build, and says which of them no test notices.\n\n\
   --crates LIST   crates to plant in: those of core, and node (storage,bpa,stack)\n\
   --tests LIST    crates whose tests are to notice (storage,bpa,stack)\n\
   --kinds LIST    calls, assignments, conditions, comparisons, jumps, arms, numbers (calls)\n\

@@ -28,6 +28,22 @@ fn planned_link_obeys_contact_and_rate() {
 }
 
 #[test]
+fn timers_are_exact_edges_of_contacts() {
+    // A timer that depends on anything but the plan, such as an address in memory, makes two equal runs differ.
+    let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
+    let last = farlink_base::Instant::ZERO + Duration::from_secs(30);
+    let mut edges = 0;
+    while let Some(at) = node.agent.next_timeout().filter(|at| *at < last) {
+        let since_start = at - farlink_base::Instant::ZERO;
+        // The contacts begin and end at whole seconds; signals take 600 ms.
+        assert_eq!(since_start.as_nanos() % 200_000_000, 0, "{at:?}");
+        node.wait(at - node.now);
+        edges += 1;
+    }
+    assert!(edges >= 2, "{edges}");
+}
+
+#[test]
 fn fragment_fills_contact_after_urgent_bundle() {
     let mut node = Node::with(settings(), Some(plan(0, 1, 80_000)));
     node.ready(0, false);

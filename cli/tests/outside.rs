@@ -36,7 +36,7 @@ ping = { count = 4 }
 name = "pictures"
 from = "board"
 to = "a"
-service = 7
+service = 64
 bundles = { count = 3, size = "1 kB" }
 "#;
 
@@ -103,7 +103,7 @@ fn machine_behind_interface_exchanges_bundles() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     std::fs::write(board.join("pictures"), [7; 3000]).unwrap();
-    let send = ["send", "pictures", "--to", "ipn:1.7", "--at", "farlink.sock", "--raw", "--bundle-size", "1 kB"];
+    let send = ["send", "pictures", "--to", "ipn:1.64", "--at", "farlink.sock", "--raw", "--bundle-size", "1 kB"];
     let sent = on_board(&send).output().unwrap();
     let output = run(&machines.here, &folder).unwrap();
     node.kill().unwrap();

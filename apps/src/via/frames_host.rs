@@ -295,9 +295,12 @@ while True:
         sender.hand_over("ipn:2.1", vec![7; 100]).unwrap();
         sender.finish().unwrap();
         sending.join().unwrap();
-        // The next listener gets what the stalled one did not take.
+        // The next listener gets what comes after the stalled one is disconnected.
+        let mut sender = interface.sender(&terms).unwrap();
+        sender.hand_over("ipn:2.1", vec![8; 100]).unwrap();
         let mut receiver = interface.receiver("42").unwrap();
-        while receiver.receive(Duration::from_secs(20)).unwrap().unwrap().bytes != [7; 100] {}
+        while receiver.receive(Duration::from_secs(20)).unwrap().unwrap().bytes != [8; 100] {}
+        sender.finish().unwrap();
         stop.store(true, Ordering::Relaxed);
         host.join().unwrap().unwrap();
     }

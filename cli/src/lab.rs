@@ -190,9 +190,8 @@ fn show_outside(scenario: &Scenario, index: usize) {
         println!("largest packet    {} bytes", link.mtu_bytes);
     }
     if node.implementation.is_farlink() {
-        let (folder, program) = (PathBuf::from("."), PathBuf::from("farlink"));
+        let (folder, program) = (Path::new("."), Path::new("farlink"));
         let epoch = scenario.epoch.unwrap_or(farlink_base::DtnTime(0));
-        let (folder, program) = (folder.as_path(), program.as_path());
         let context = NodeContext { scenario, index, folder, epoch, program, real_time: false };
         println!("-- node.toml, for `farlink node --config node.toml` there\n{}", node_file(&context).trim_end());
     }

@@ -8,6 +8,7 @@ use crate::hybla;
 use crate::supervisor::{CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, Reply, Request, Supervisor};
 use anyhow::{Context, Result, bail};
 use farlink_scenario::{FaultKind, HostKind, IpRoute, Node, PREFIX_LENGTH, PhaseKind, Processors, Scenario};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Outcome of setting up the hosts: whether real-time scheduling is available, and why control groups are missing.
@@ -67,7 +68,17 @@ pub fn set_up(
 pub fn check_outside(scenario: &Scenario) -> Result<()> {
     let outside = |node: usize| scenario.nodes[node].host.is_outside();
     let name = |node: usize| &scenario.nodes[node].name;
+    let mut interfaces = BTreeMap::new();
     for node in (0..scenario.nodes.len()).filter(|node| outside(*node)) {
+        if let HostKind::Interface(interface) = &scenario.nodes[node].host.kind
+            && let Some(other) = interfaces.insert(interface, node)
+        {
+            bail!(
+                "nodes `{}` and `{}` have the same interface `{interface}`\nhint: each machine needs its own",
+                name(other),
+                name(node)
+            );
+        }
         let links = scenario.links.iter().filter(|link| link.between.contains(&node)).count();
         if links != 1 {
             bail!("node `{}` has {links} links and one interface\nhint: a machine outside needs one link", name(node));
@@ -83,10 +94,11 @@ pub fn check_outside(scenario: &Scenario) -> Result<()> {
     if let Some(flow) = scenario.flows.iter().find(|flow| outside(flow.from) || outside(flow.to)) {
         bail!("flow `{}` has an end outside the testbed, which starts nothing there\nhint: take it out", flow.name);
     }
-    let baseline = scenario.phases.iter().find(|phase| phase.kind == PhaseKind::Baseline);
-    if let (Some(phase), Some(node)) = (baseline, (0..scenario.nodes.len()).find(|node| outside(*node))) {
+    let sends = |kind| matches!(kind, PhaseKind::Baseline | PhaseKind::Retention);
+    let phase = scenario.phases.iter().find(|phase| sends(phase.kind));
+    if let (Some(phase), Some(node)) = (phase, (0..scenario.nodes.len()).find(|node| outside(*node))) {
         bail!(
-            "phase `{}` sends through each link, and nothing can be started at node `{}`\nhint: take the phase out",
+            "phase `{}` starts programs at every host, and cannot at node `{}`\nhint: take the phase out",
             phase.name,
             name(node)
         );
@@ -203,6 +215,37 @@ mod tests {
         let cpus = hosts(["cpus = 1", "", "cpus = 2"], &[1, 4, 6]).unwrap();
         assert_eq!(cpus, [vec![1], vec![], vec![4, 6]]);
         assert_eq!(hosts(["cpus = 2", "cpus = [6]", "cpus = 2"], &[1, 4, 6]).unwrap()[2], [1, 6], "they run out");
+    }
+
+    #[test]
+    fn impossible_uses_of_machines_outside_are_errors() {
+        let checked = |more: &str| {
+            let host = |name: &str| format!("host = {{ kind = \"interface\", name = \"{name}\" }}\n");
+            let node = |n: u8, host: String| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n{host}");
+            let link = |a: u8, b: u8| format!("[[link]]\nbetween = [\"n{a}\", \"n{b}\"]\nlayer = \"ltp\"\n");
+            let nodes = [node(1, String::new()), node(2, host("eth1")), node(3, host("eth2"))].concat();
+            let text = ["name = \"s\"\nduration = \"99 s\"\n", &nodes, &link(1, 2), &link(1, 3), more].concat();
+            let text =
+                text.replace("name = \"eth2\"", if more.is_empty() { "name = \"eth1\"" } else { "name = \"eth2\"" });
+            let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+            check_outside(&scenario).map_err(|why| why.to_string())
+        };
+        let phase = |kind: &str| format!("[[phase]]\nname = \"p\"\nkind = \"{kind}\"\nduration = \"9 s\"\n");
+        assert_eq!(checked(&phase("load")), Ok(()));
+        for (more, said) in [
+            (String::new(), "nodes `n2` and `n3` have the same interface `eth1`"),
+            ("[[link]]\nbetween = [\"n2\", \"n3\"]\nlayer = \"ltp\"\n".into(), "`n2` has 2 links"),
+            (
+                "[[fault]]\nkind = \"restart\"\nnode = \"n2\"\nat = \"5 s\"\nlasts = \"1 s\"\n".into(),
+                "cannot restart it",
+            ),
+            ("[[flow]]\nname = \"f\"\nfrom = \"n1\"\nto = \"n2\"\nstop = \"3 s\"\n".into(), "flow `f` has an end"),
+            (phase("baseline"), "cannot at node `n2`"),
+            (phase("retention"), "cannot at node `n2`"),
+        ] {
+            let why = checked(&more).unwrap_err();
+            assert!(why.contains(said), "{more}: {why}");
+        }
     }
 
     #[test]

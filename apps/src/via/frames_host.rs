@@ -195,6 +195,8 @@ impl FramesHost {
 mod tests {
     use super::*;
     use crate::via::{AppInterface, SenderTerms, Via};
+    use std::path::PathBuf;
+    use std::thread::JoinHandle;
     use std::time::Instant;
 
     /// Node that delivers every payload sent, after it has accepted it; the endpoint `ipn:9.9` is refused.
@@ -225,6 +227,16 @@ while True:
         }
     }
 
+    /// Serves [`LOOP`] at a socket in a folder until the flag is set.
+    fn served(folder: &Path, patience: Duration) -> (PathBuf, Arc<AtomicBool>, JoinHandle<Result<()>>) {
+        let (socket, stop) = (folder.join("node.sock"), Arc::new(AtomicBool::new(false)));
+        let (at, stopped) = (socket.clone(), Arc::clone(&stop));
+        let words = ["python3", "-c", LOOP].map(String::from);
+        let host = std::thread::spawn(move || serve_patiently(&words, &at, &stopped, patience));
+        wait_for(&socket);
+        (socket, stop, host)
+    }
+
     /// Connects once the socket, which exists a moment earlier, is listened at.
     fn connected(socket: &Path) -> UnixStream {
         loop {
@@ -238,14 +250,7 @@ while True:
     #[test]
     fn senders_and_receiver_share_a_program() {
         let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("node.sock");
-        let stop = Arc::new(AtomicBool::new(false));
-        let host = {
-            let (socket, stop) = (socket.clone(), Arc::clone(&stop));
-            let words = ["python3", "-c", LOOP].map(String::from);
-            std::thread::spawn(move || serve(&words, &socket, &stop))
-        };
-        wait_for(&socket);
+        let (socket, stop, host) = served(folder.path(), STALLED_MAX);
         let interface = AppInterface { via: Via::Frames, at: socket.to_str().unwrap().into() };
         let terms = SenderTerms { source: None, lifetime: Duration::from_secs(60), window: 3 };
         let mut senders = [interface.sender(&terms).unwrap(), interface.sender(&terms).unwrap()];
@@ -276,14 +281,7 @@ while True:
     #[test]
     fn stalled_application_does_not_block_others() {
         let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("node.sock");
-        let stop = Arc::new(AtomicBool::new(false));
-        let host = {
-            let (socket, stop) = (socket.clone(), Arc::clone(&stop));
-            let words = ["python3", "-c", LOOP].map(String::from);
-            std::thread::spawn(move || serve_patiently(&words, &socket, &stop, Duration::from_millis(500)))
-        };
-        wait_for(&socket);
+        let (socket, stop, host) = served(folder.path(), Duration::from_millis(500));
         // Listens and sends, but reads neither answers nor deliveries.
         let mut stalled = connected(&socket);
         write_frame(&mut stalled, b'L', &[]).unwrap();

@@ -219,22 +219,23 @@ mod tests {
 
     #[test]
     fn impossible_uses_of_machines_outside_are_errors() {
-        let checked = |more: &str| {
+        let checked = |second: &str, more: &str| {
             let host = |name: &str| format!("host = {{ kind = \"interface\", name = \"{name}\" }}\n");
             let node = |n: u8, host: String| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n{host}");
-            let link = |a: u8, b: u8| format!("[[link]]\nbetween = [\"n{a}\", \"n{b}\"]\nlayer = \"ltp\"\n");
-            let nodes = [node(1, String::new()), node(2, host("eth1")), node(3, host("eth2"))].concat();
+            let link = |a: u8, b: u8| {
+                format!("[[link]]\nname = \"l{a}{b}\"\nbetween = [\"n{a}\", \"n{b}\"]\nlayer = \"ltp\"\n")
+            };
+            let nodes = [node(1, String::new()), node(2, host("eth1")), node(3, host(second))].concat();
             let text = ["name = \"s\"\nduration = \"99 s\"\n", &nodes, &link(1, 2), &link(1, 3), more].concat();
-            let text =
-                text.replace("name = \"eth2\"", if more.is_empty() { "name = \"eth1\"" } else { "name = \"eth2\"" });
             let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
             check_outside(&scenario).map_err(|why| why.to_string())
         };
         let phase = |kind: &str| format!("[[phase]]\nname = \"p\"\nkind = \"{kind}\"\nduration = \"9 s\"\n");
-        assert_eq!(checked(&phase("load")), Ok(()));
+        assert_eq!(checked("eth2", &phase("load")), Ok(()));
+        let why = checked("eth1", "").unwrap_err();
+        assert!(why.contains("nodes `n2` and `n3` have the same interface `eth1`"), "{why}");
         for (more, said) in [
-            (String::new(), "nodes `n2` and `n3` have the same interface `eth1`"),
-            ("[[link]]\nbetween = [\"n2\", \"n3\"]\nlayer = \"ltp\"\n".into(), "`n2` has 2 links"),
+            ("[[link]]\nname = \"l\"\nbetween = [\"n2\", \"n3\"]\nlayer = \"ltp\"\n".into(), "`n2` has 2 links"),
             (
                 "[[fault]]\nkind = \"restart\"\nnode = \"n2\"\nat = \"5 s\"\nlasts = \"1 s\"\n".into(),
                 "cannot restart it",
@@ -243,7 +244,7 @@ mod tests {
             (phase("baseline"), "cannot at node `n2`"),
             (phase("retention"), "cannot at node `n2`"),
         ] {
-            let why = checked(&more).unwrap_err();
+            let why = checked("eth2", &more).unwrap_err();
             assert!(why.contains(said), "{more}: {why}");
         }
     }

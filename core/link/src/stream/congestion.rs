@@ -50,6 +50,8 @@ pub(super) struct CongestionWindow {
     credit: u64,
     /// Growth of less than a byte, which is added to the window with the next growth (Hybla).
     part: f64,
+    /// Smallest smoothed round trip so far, ns; 0 before the first measurement (Hybla).
+    least_ns: u64,
     cubic: Cubic,
 }
 
@@ -64,7 +66,16 @@ impl CongestionWindow {
             Congestion::Hybla => rho(round_trip_ns) as u64 * segment,
             Congestion::Ideal { window } => window.max(segment),
         };
-        CongestionWindow { kind, segment, size, threshold: u64::MAX, credit: 0, part: 0.0, cubic: Cubic::default() }
+        CongestionWindow {
+            kind,
+            segment,
+            size,
+            threshold: u64::MAX,
+            credit: 0,
+            part: 0.0,
+            least_ns: round_trip_ns,
+            cubic: Cubic::default(),
+        }
     }
     pub fn size(&self) -> u64 {
         self.size
@@ -79,6 +90,9 @@ impl CongestionWindow {
     /// Handles the delivery of `bytes`; `limited`: the window limited the sender.
     pub fn delivered(&mut self, bytes: u64, limited: bool, path: &Path) {
         let slow_start = self.size < self.threshold;
+        if self.least_ns == 0 || (1..self.least_ns).contains(&path.round_trip_ns) {
+            self.least_ns = path.round_trip_ns;
+        }
         match self.kind {
             Congestion::Ideal { .. } => {}
             Congestion::Cubic if slow_start => {
@@ -104,8 +118,9 @@ impl CongestionWindow {
                 self.size = self.size.saturating_add(more * self.segment);
             }
             Congestion::Hybla => {
-                // Hybla grows once for each acknowledgment, however many bytes it covers, as in Linux.
-                let rho = rho(path.round_trip_ns);
+                // Hybla grows once for each acknowledgment, however many bytes it covers, and by the smallest round
+                // trip, as in Linux: by the present one it would grow with the queue that it fills.
+                let rho = rho(self.least_ns);
                 if bytes > 0 && slow_start {
                     self.grow(libm::exp2(rho.min(HYBLA_MOST)) - 1.0);
                     self.size = self.size.min(self.threshold);
@@ -203,6 +218,25 @@ mod tests {
         w.idle(3);
         w.delivered(1000, true, &PATH);
         assert_eq!(w.size(), 5000);
+    }
+
+    #[test]
+    fn hybla_grows_by_smallest_round_trip() {
+        let grown = |round_trips: &[u64]| {
+            let mut w = CongestionWindow::new(Congestion::Hybla, 1000, 0);
+            w.threshold = 0;
+            for round_trip_ns in round_trips {
+                w.delivered(950, true, &Path { round_trip_ns: *round_trip_ns, ..PATH });
+            }
+            w.size()
+        };
+        let level = grown(&[50_000_000; 9]);
+        assert_eq!(
+            grown(&[50_000_000, 100_000_000, 400_000_000, 90_000_000, 0, 60_000_000, 1 << 40, 70_000_000, 50_000_000]),
+            level
+        );
+        assert!(grown(&[100_000_000; 9]) > level, "longer from the start");
+        assert!(grown(&[100_000_000, 50_000_000, 50_000_000]) > grown(&[50_000_000; 3]));
     }
 
     #[test]

@@ -17,5 +17,6 @@ mod phases;
 mod plan_forecast;
 mod plan_from_orbits;
 mod runs;
+mod ssh;
 mod testbed;
 mod wrong_inputs;

@@ -2,6 +2,7 @@
 //! which the emulator carries packets. An end may be an interface of this machine instead, to which a machine outside
 //! the testbed is plugged.
 
+use crate::emulator::tunnel::{Tunnel, TunnelSetup};
 use crate::emulator::{OutsideMachine, Port, hardware_address};
 use farlink_os::namespace::NetworkNamespace;
 use farlink_os::netlink::{self, Mac, Netlink};
@@ -22,6 +23,10 @@ pub enum CablePlace<'a> {
         /// Name of the interface.
         interface: &'a str,
     },
+    /// A host of another machine, at the end of a tunnel.
+    Tunnel(&'a TunnelSetup),
+    /// A host of another machine, for which this machine's emulator is not responsible.
+    Elsewhere,
 }
 
 /// One end of a cable.
@@ -45,31 +50,59 @@ pub fn plug(name: &str, ends: [&CableEnd<'_>; 2], mtu: u32, rings: [usize; 2]) -
             *mac = network.within(|| find_machine(interface, &end.addresses))?;
         }
     }
-    let make = |index: usize| {
-        let (end, inside) = (ends[index], format!("{name}{}", ['a', 'b'][index]));
-        let other = ends[1 - index].addresses.iter().map(|a| a.0);
-        let host = match end.place {
-            CablePlace::Host(host) => host,
-            CablePlace::Outside { network, interface } => {
-                let neighbour_addresses = other.filter_map(v4).collect();
-                let machine = OutsideMachine { neighbour: macs[1 - index], neighbour_addresses };
-                return network.within(|| {
-                    let number = index_of(&mut Netlink::open()?, interface)?;
-                    Port::open_outside(interface, number, rings[index], machine)
-                });
-            }
-        };
-        let ours = format!("{inside}-");
-        let mut netlink = Netlink::open()?;
-        netlink.create_veth_to(&ours, &inside, host.as_fd(), macs[index], mtu)?;
-        let number = index_of(&mut netlink, &ours)?;
-        silence(&ours);
-        netlink.set_up(number, true)?;
-        let port = Port::open(&ours, number, rings[index])?;
-        host.within(|| set_up(&inside, end, other, macs[1 - index]))?;
-        Ok::<Port, io::Error>(port)
+    Ok([plug_end(name, ends, 0, mtu, rings[0], macs)?, plug_end(name, ends, 1, mtu, rings[1], macs)?])
+}
+
+/// Plugs one end of a cable whose other end the emulator of another machine plugs. The host sends no super-packets,
+/// which no datagram of a tunnel could hold.
+pub fn plug_one(name: &str, ends: [&CableEnd<'_>; 2], index: usize, mtu: u32) -> io::Result<Port> {
+    let port = plug_end(name, ends, index, mtu, 0, [mac(name, 1), mac(name, 2)])?;
+    if let CablePlace::Host(host) = ends[index].place {
+        host.within(|| {
+            let mut netlink = Netlink::open()?;
+            let index = index_of(&mut netlink, &interface_name(name, index))?;
+            netlink.refuse_super_packets(index)
+        })?;
+    }
+    Ok(port)
+}
+
+fn interface_name(name: &str, index: usize) -> String {
+    format!("{name}{}", ['a', 'b'][index])
+}
+
+fn plug_end(
+    name: &str,
+    ends: [&CableEnd<'_>; 2],
+    index: usize,
+    mtu: u32,
+    ring: usize,
+    macs: [Mac; 2],
+) -> io::Result<Port> {
+    let (end, inside) = (ends[index], interface_name(name, index));
+    let other = ends[1 - index].addresses.iter().map(|a| a.0);
+    let host = match end.place {
+        CablePlace::Host(host) => host,
+        CablePlace::Outside { network, interface } => {
+            let neighbour_addresses = other.filter_map(v4).collect();
+            let machine = OutsideMachine { neighbour: macs[1 - index], neighbour_addresses };
+            return network.within(|| {
+                let number = index_of(&mut Netlink::open()?, interface)?;
+                Port::open_outside(interface, number, ring, machine)
+            });
+        }
+        CablePlace::Tunnel(setup) => return Tunnel::open(setup).map(Port::tunnel),
+        CablePlace::Elsewhere => return Err(io::Error::other("no tunnel to another machine")),
     };
-    Ok([make(0)?, make(1)?])
+    let ours = format!("{inside}-");
+    let mut netlink = Netlink::open()?;
+    netlink.create_veth_to(&ours, &inside, host.as_fd(), macs[index], mtu)?;
+    let number = index_of(&mut netlink, &ours)?;
+    silence(&ours);
+    netlink.set_up(number, true)?;
+    let port = Port::open(&ours, number, ring)?;
+    host.within(|| set_up(&inside, end, other, macs[1 - index]))?;
+    Ok(port)
 }
 
 /// Finds the hardware address of the machine behind an interface; call it in the interface's network namespace.

@@ -129,7 +129,7 @@ fn links(program: &Path) -> MachineCheck {
     let attempt = || -> anyhow::Result<()> {
         let mut supervisor = Supervisor::start(program, None)?;
         let (addresses, rings) = ([address(1), address(2)], [1 << 20; 2]);
-        let cable = CableSetup { hosts: [0, 1], addresses, mtu: 1500, rings };
+        let cable = CableSetup { hosts: [0, 1], addresses, mtu: 1500, rings, tunnels: [None, None] };
         supervisor.tell(&Request::SetUp {
             hosts: vec![HostSetup::default(); 2],
             cables: vec![cable],

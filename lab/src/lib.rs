@@ -17,5 +17,6 @@ pub mod emulator;
 pub mod gate;
 pub mod hybla;
 pub mod probes;
+pub mod remote;
 pub mod run;
 pub mod supervisor;

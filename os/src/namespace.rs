@@ -1,9 +1,12 @@
 //! Namespaces: isolated hosts without a container engine, a daemon or names that could be left behind.
 
 use crate::{check, context};
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Set of namespaces to create.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -143,6 +146,30 @@ pub(crate) fn hide_mount(at: &std::ffi::CStr) -> io::Result<()> {
 pub fn mount_private_proc() -> io::Result<()> {
     mount_call(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
     mount_call(c"proc", c"/proc", Some(c"proc"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
+}
+
+/// Makes `root` the root of the calling process, which needs a mount namespace of its own: an empty `/proc` to mount on,
+/// and those of the `shared` folders of the present root that exist.
+pub fn enter_root(root: &Path, shared: &[&str]) -> io::Result<()> {
+    mount_call(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
+    let bind = |from: &Path, to: &Path| mount_call(&text(from)?, &text(to)?, None, libc::MS_BIND | libc::MS_REC);
+    fs::create_dir_all(root.join("proc"))?;
+    // The root must be a mount, so that its mounts can be private.
+    bind(root, root)?;
+    for name in shared {
+        let (from, to) = (Path::new("/").join(name), root.join(name));
+        match fs::symlink_metadata(&from) {
+            Ok(found) if found.is_symlink() => std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?,
+            Ok(found) if found.is_dir() => {
+                fs::create_dir_all(&to)?;
+                bind(&from, &to)?;
+            }
+            _ => {}
+        }
+    }
+    std::os::unix::fs::chroot(root).map_err(|e| context(e, "changing the root"))?;
+    std::env::set_current_dir("/")
 }
 
 fn mount_call(

@@ -15,6 +15,8 @@ const INTERFACE_HEADER: usize = 16;
 const NLA_F_NESTED: u16 = 1 << 15;
 /// `VETH_INFO_PEER` of linux/veth.h.
 const VETH_INFO_PEER: u16 = 1;
+/// `IFLA_GSO_MAX_SEGS` of linux/if_link.h.
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 /// `IFA_F_NODAD` of linux/if_addr.h: usable at once, no duplicate address detection.
 const IFA_F_NODAD: u8 = 0x02;
 
@@ -127,6 +129,13 @@ impl Netlink {
         let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
         self.request(libc::RTM_NEWLINK, 0, m, &format!("setting MTU {mtu}")).map(drop)
+    }
+
+    /// Lets an interface send no super-packets: the kernel cuts them into packets of the MTU before.
+    pub fn refuse_super_packets(&mut self, index: u32) -> io::Result<()> {
+        let mut m = RequestBody::link(index, 0, 0);
+        m.attribute(IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
+        self.request(libc::RTM_NEWLINK, 0, m, "refusing super-packets").map(drop)
     }
 
     /// Sets the hardware address.

@@ -6,7 +6,7 @@ use crate::{check, context};
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
@@ -125,6 +125,29 @@ pub fn detach() -> io::Result<()> {
 /// Creates a close-on-exec pipe; returns its read end and its write end.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// Lets programs that this one starts have the descriptor, under the same number.
+pub fn let_inherit(fd: impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?)
+}
+
+/// A copy of a descriptor that the program which started this one [left open](let_inherit); programs that this one
+/// starts get neither of them.
+///
+/// # Errors
+/// If there is no open descriptor of that number.
+pub fn inherited(number: i32) -> io::Result<OwnedFd> {
+    let no = || io::Error::other(format!("descriptor {number} was not left open"));
+    // SAFETY: these requests take an integer and touch no memory; a wrong number is an error.
+    let set = |request: i32, value: i32| check(unsafe { libc::fcntl(number, request, value) });
+    if number < 0 {
+        return Err(no());
+    }
+    set(libc::F_SETFD, libc::FD_CLOEXEC).map_err(|_| no())?;
+    let copy = set(libc::F_DUPFD_CLOEXEC, 3)?;
+    // SAFETY: the descriptor is new and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// Status and resource usage of a child that ended.

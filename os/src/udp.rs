@@ -50,6 +50,30 @@ pub fn grow_buffers(socket: &UdpSocket, bytes: usize) {
     }
 }
 
+/// Lets routers cut datagrams that are larger than their networks take, instead of having them refused.
+///
+/// # Errors
+/// System call errors.
+pub fn allow_fragments(socket: &UdpSocket) -> io::Result<()> {
+    match socket.local_addr()? {
+        SocketAddr::V4(_) => set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT),
+        SocketAddr::V6(_) => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IP_PMTUDISC_DONT),
+    }
+}
+
+/// Largest IP packet, in bytes, that the path to a connected socket's peer is known to take; `None` if unknown.
+pub fn path_mtu(socket: &UdpSocket) -> Option<u32> {
+    let (level, option) = match socket.peer_addr().ok()? {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    let (mut mtu, mut length) = (0i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the pointers are valid for the call, and the length is that of the value.
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut length) };
+    u32::try_from(mtu).ok().filter(|mtu| result == 0 && *mtu > 0)
+}
+
 impl DatagramSocket {
     /// Binds a socket. `offload` requests segmentation and coalescing, if the kernel has them; `buffer` is the size
     /// requested for receive and send buffers, bytes.

@@ -27,6 +27,14 @@ impl HostSpec {
         matches!(self.kind, HostKind::Interface(_))
     }
 
+    /// The machine that is reached by SSH and runs the node; `None` for this machine.
+    pub fn ssh(&self) -> Option<&SshMachine> {
+        match &self.kind {
+            HostKind::Ssh(machine) => Some(machine),
+            HostKind::Namespace | HostKind::Container(_) | HostKind::Interface(_) => None,
+        }
+    }
+
     /// The limits in words, such as `0.5 of a processor`; empty without any.
     pub fn limits(&self) -> Vec<String> {
         let cpus = self.cpus.as_ref().map(|cpus| match cpus {
@@ -52,6 +60,19 @@ pub enum HostKind {
     /// A machine outside the testbed, behind the network interface of this name: a board, a virtual machine, a radio.
     /// The testbed starts nothing there.
     Interface(String),
+    /// Programs of the testbed on a machine that is reached by SSH.
+    Ssh(SshMachine),
+}
+
+/// A machine that is reached by SSH. Hosts with equal values share it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct SshMachine {
+    /// Destination as `ssh` takes it: `user@machine`, a name of its configuration, or `ssh://user@machine:port`.
+    pub at: String,
+    /// Configuration file of `ssh`, relative to the scenario's folder; `None` for the user's.
+    pub config: Option<PathBuf>,
+    /// The `farlink` program for the machine, relative to the scenario's folder; `None` for the program that runs.
+    pub program: Option<PathBuf>,
 }
 
 /// Image of a container.
@@ -183,6 +204,7 @@ impl Scenario {
             HostKind::Interface(name) => {
                 Some(format!("Node {} is simulated by our node, not by the machine behind {name}.", node.name))
             }
+            HostKind::Ssh(machine) => Some(format!("Node {} is simulated here, not on {}.", node.name, machine.at)),
         };
         let foreign = |node: &&crate::Node| !node.implementation.is_farlink();
         let replaced = |node: &crate::Node| {

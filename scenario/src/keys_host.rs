@@ -9,7 +9,7 @@ const PROCESSORS: Kind = other("number of processors, or list of their numbers",
 const SHARE_OF_PROCESSORS: Kind = other("number of processors, also a fraction", "0.5");
 
 /// Kinds of hosts.
-const HOST_KINDS: &[&str] = &["namespace", "container", "interface"];
+const HOST_KINDS: &[&str] = &["namespace", "container", "interface", "ssh"];
 
 /// Keys of `[node.host]`.
 pub const HOST: Section = Section {
@@ -20,7 +20,7 @@ pub const HOST: Section = Section {
             "kind",
             Choice(HOST_KINDS),
             Is("namespace"),
-            "`namespace`: programs of this machine in namespaces of their own. `container`: programs of an OCI image, in the namespaces and control groups that they would have without it; started by `crun`. `interface`: a machine outside the testbed, behind a network interface of this one: a board, a virtual machine, a radio. The emulated link ends at that interface; nothing is started there, and the node must listen at the address of its end of the link (`farlink lab show`). Needs root.",
+            "`namespace`: programs of this machine in namespaces of their own. `container`: programs of an OCI image, in the namespaces and control groups that they would have without it; started by `crun`. `interface`: a machine outside the testbed, behind a network interface of this one: a board, a virtual machine, a radio. The emulated link ends at that interface; nothing is started there, and the node must listen at the address of its end of the link (`farlink lab show`). Needs root. `ssh`: the node and its applications run in namespaces of another machine, to which `ssh` gets without a password; links to it pass the emulator here, through UDP.",
         ),
         key(
             "name",
@@ -33,6 +33,24 @@ pub const HOST: Section = Section {
             other("image of the container: path, or name at Podman or Docker", "\"./image.tar\""),
             Absent,
             "Of `kind = \"container\"`: a path that begins with `/`, `./` or `../`, relative to the scenario, of an OCI layout, of an archive that Podman or Docker saved, or of a folder with the files of the root; else the name of an image that Podman or Docker has here.",
+        ),
+        key(
+            "at",
+            other("destination of `ssh`", "\"user@machine\""),
+            Absent,
+            "Of `kind = \"ssh\"`: the machine, as `ssh` takes it, also as a name of its configuration or as `ssh://user@machine:port`. Hosts with the same machine share its programs and files.",
+        ),
+        key(
+            "config",
+            other("path of a configuration file of `ssh`", "\"ssh_config\""),
+            Absent,
+            "Of `kind = \"ssh\"`: the file with keys, ports and jumps (`ssh -F`), relative to the scenario; without it, that of the user.",
+        ),
+        key(
+            "program",
+            other("path of `farlink` for that machine", "\"farlink-aarch64\""),
+            Absent,
+            "Of `kind = \"ssh\"`: the program to bring there, relative to the scenario; `cargo xtask static` builds one for machines without a C library, or with other processors. Without it, the program that runs here.",
         ),
         key(
             "cpus",

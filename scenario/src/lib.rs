@@ -54,7 +54,7 @@ pub use farlink_config::reports::ReportRules;
 pub use farlink_link::{DirectionSpec, LinkSpec};
 pub use fault::Down;
 pub use flow::{Flow, FlowHop, FlowTransport, IpRoute};
-pub use host::{ContainerImage, HostKind, HostSpec, Phase, PhaseEnd, PhaseKind, Processors};
+pub use host::{ContainerImage, HostKind, HostSpec, Phase, PhaseEnd, PhaseKind, Processors, SshMachine};
 pub use implementation::Implementation;
 pub use layers::NodeLayer;
 pub use shared::{ConnectSide, Layer, Settings, SizeRange};

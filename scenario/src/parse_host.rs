@@ -1,10 +1,13 @@
 //! `[node.host]` and `[[phase]]`: machines of nodes, and spans of the run.
 
-use crate::host::{ContainerImage, HostKind, HostSpec, PHASES_MAX, Phase, PhaseEnd, PhaseKind, Processors};
+use crate::host::{
+    ContainerImage, HostKind, HostSpec, PHASES_MAX, Phase, PhaseEnd, PhaseKind, Processors, SshMachine,
+};
 use crate::keys_host::{HOST, PHASE};
 use crate::types::Scenario;
 use farlink_base::{DataVolume, Duration, format_duration};
 use farlink_config::{Input, Reader};
+use std::path::PathBuf;
 
 /// Largest number of one processor, and most processors of a host.
 const PROCESSORS_MAX: u64 = 4096;
@@ -24,6 +27,9 @@ pub fn host(reader: &Reader<'_>) -> HostSpec {
             table.fail(limit, "a limit of a machine outside the testbed", "set it there");
         }
     }
+    if matches!(kind, HostKind::Ssh(_)) && table.given("cpus") {
+        table.fail("cpus", "processors of another machine", "`quota` limits the programs of a host there");
+    }
     HostSpec { kind, cpus: table.custom("cpus", processors), quota: table.custom("quota", quota), memory }
 }
 
@@ -41,6 +47,7 @@ fn kind(table: &Reader<'_>) -> HostKind {
         text if text.is_empty() || text.chars().any(char::is_control) => Err("expected a path or a name".into()),
         text => Ok(ContainerImage::parse(text)),
     });
+    let ssh = ssh(table, chosen == Some(3));
     match image {
         Some(image) if container => return HostKind::Container(image),
         Some(_) => table.fail("image", "an image for a host without a container", "add kind = \"container\""),
@@ -57,7 +64,35 @@ fn kind(table: &Reader<'_>) -> HostKind {
         }
         None => {}
     }
-    HostKind::Namespace
+    ssh.map_or(HostKind::Namespace, HostKind::Ssh)
+}
+
+/// Reads the keys of a machine reached by SSH; `chosen` says whether the host is one.
+fn ssh(table: &Reader<'_>, chosen: bool) -> Option<SshMachine> {
+    let path = |name: &str| {
+        table.custom(name, |input| match input.text()? {
+            text if text.is_empty() || text.chars().any(char::is_control) => Err("expected a path".into()),
+            text => Ok(PathBuf::from(text)),
+        })
+    };
+    let at = table.custom("at", |input| match input.text()? {
+        // `ssh` takes what begins with a hyphen for an option.
+        text if text.is_empty() || text.starts_with('-') || text.chars().any(|c| c <= ' ' || c.is_control()) => {
+            Err("expected a destination of `ssh`, such as user@machine".into())
+        }
+        text => Ok(text.to_string()),
+    });
+    let (config, program) = (path("config"), path("program"));
+    if !chosen {
+        for name in ["at", "config", "program"].into_iter().filter(|name| table.given(name)) {
+            table.fail(name, "a machine reached by SSH for a host of another kind", "add kind = \"ssh\"");
+        }
+        return None;
+    }
+    if !table.given("at") {
+        table.fail("at", "missing", "e.g. at = \"user@machine\"");
+    }
+    Some(SshMachine { at: at?, config, program })
 }
 
 fn processors(input: Input<'_, '_>) -> Result<Processors, String> {
@@ -187,6 +222,15 @@ mod tests {
     }
 
     #[test]
+    fn machine_reached_by_ssh_is_read() {
+        let scenario = parse("host = { kind = \"ssh\", at = \"me@far\", config = \"c\", quota = 0.5 }", "").unwrap();
+        let wanted = SshMachine { at: "me@far".into(), config: Some("c".into()), program: None };
+        assert_eq!(scenario.nodes[0].host.ssh(), Some(&wanted));
+        let notes = scenario.notes_of_simulation();
+        assert!(notes.iter().any(|note| note.contains("not on me@far")), "{notes:?}");
+    }
+
+    #[test]
     fn impossible_hosts_are_errors() {
         for (host, said) in [
             ("cpus = 0", "0 is not between 1"),
@@ -203,6 +247,11 @@ mod tests {
             ("kind = \"interface\", name = \"a/b\"", "as `ip link` lists it"),
             ("kind = \"interface\", name = \"sixteen-letters-\"", "as `ip link` lists it"),
             ("kind = \"interface\", name = \"eth1\", quota = 0.5", "outside the testbed"),
+            ("kind = \"ssh\"", "missing"),
+            ("kind = \"ssh\", at = \"-oProxyCommand=x\"", "a destination of `ssh`"),
+            ("kind = \"ssh\", at = \"a b\"", "a destination of `ssh`"),
+            ("kind = \"ssh\", at = \"far\", cpus = 1", "of another machine"),
+            ("at = \"far\"", "of another kind"),
         ] {
             let found = parse(&format!("host = {{ {host} }}"), "").unwrap_err();
             assert!(found.contains(said), "{host}: {found}");

@@ -85,6 +85,8 @@ pub struct Direction {
     setup: DirectionSetup,
     /// Monotonic time of the run's start, in ns; packets sent earlier count as sent then.
     start_ns: u64,
+    /// Time for which a frame is under way after its hand-over.
+    ahead_ns: u64,
     link: LinkDirection,
     carrier: CarrierSchedule,
     from: Arc<Port>,
@@ -125,6 +127,7 @@ impl Direction {
             quantum_ns: if setup.exact { 0 } else { QUANTUM_NS.min(quantum.as_nanos() as u64) },
             setup,
             start_ns: 0,
+            ahead_ns: to.ahead_ns(),
             intake: from.intake(),
             from,
             to,
@@ -301,7 +304,8 @@ impl Direction {
     }
 
     fn keep(&mut self, frame: &Frame<'_>, first: usize, last: usize, at: u64, corrupted: bool) {
-        let at = at.saturating_add(self.start_ns);
+        // A frame for another machine leaves earlier by the delay of the real network.
+        let at = at.saturating_add(self.start_ns).saturating_sub(self.ahead_ns);
         self.corruptions += u64::from(corrupted);
         let choice = self.corruptions.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
         let kept = self.pending.push(at, frame.run_length(first, last), |out| {

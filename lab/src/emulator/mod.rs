@@ -15,6 +15,7 @@ mod outside;
 mod pending;
 mod port;
 mod train;
+pub mod tunnel;
 mod worker;
 
 pub use direction::{DirectionSample, DirectionSetup};
@@ -107,6 +108,7 @@ impl Emulator {
         let link = self.cables.len();
         let ports = ports.map(Arc::new);
         let directions = [(); 2].map(|()| Arc::new(DirectionState::new()));
+        let exact = exact || ports.iter().any(|port| port.takes_single_packets());
         for (index, spec) in [&spec.forward, &spec.reverse].into_iter().enumerate() {
             let setup = DirectionSetup {
                 link,

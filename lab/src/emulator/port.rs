@@ -1,7 +1,9 @@
 //! Ports, the sources and sinks of frames: each is a packet socket on the emulator's end of a virtual Ethernet pair,
-//! whose other end is the host's interface, or on an interface of this machine to which a machine outside is plugged.
+//! whose other end is the host's interface, or on an interface of this machine to which a machine outside is plugged. A
+//! host of another machine is behind a tunnel.
 
 use super::outside::OutsideMachine;
+use super::tunnel::Tunnel;
 use farlink_os::netlink::Netlink;
 use farlink_os::packet::{BATCH, FrameBatch, PacketRing, PacketSocket, VNET_HEADER};
 use std::io::{self, IoSlice};
@@ -11,14 +13,18 @@ use std::sync::Mutex;
 /// One end of an emulated link, on the emulator's side.
 #[derive(Debug)]
 pub struct Port {
-    socket: PacketSocket,
+    far: FarSide,
     /// Receive ring of a fast link; the direction that starts at this port takes it.
     ring: Mutex<Option<PacketRing>>,
-    /// Name of the interface in the emulator's namespace.
-    name: String,
-    index: u32,
-    /// Machine behind the interface, if that is no host's.
-    outside: Option<OutsideMachine>,
+}
+
+/// What is behind a port.
+#[derive(Debug)]
+enum FarSide {
+    /// An interface of the emulator's namespace, or of this machine if another machine is plugged to it.
+    Interface { socket: PacketSocket, name: String, index: u32, outside: Option<OutsideMachine> },
+    /// A host of another machine.
+    Tunnel(Tunnel),
 }
 
 // Maximum bytes of frames that wait for the emulator at one port.
@@ -28,33 +34,67 @@ impl Port {
     /// Opens the port at an interface of the calling thread's network namespace, with a receive ring of `ring` bytes,
     /// or without one if `ring` is 0.
     pub fn open(name: &str, index: u32, ring: usize) -> io::Result<Port> {
-        let (socket, ring) = match ring {
-            0 => (PacketSocket::open(index, BUFFER)?, None),
-            bytes => PacketSocket::open_with_ring(index, BUFFER, bytes).map(|(socket, ring)| (socket, Some(ring)))?,
-        };
-        Ok(Port { socket, ring: Mutex::new(ring), name: name.into(), index, outside: None })
+        Port::at_interface(name, index, ring, None)
     }
 
     /// Like [`Port::open`], at an interface of this machine to which a machine outside the testbed is plugged.
     pub fn open_outside(name: &str, index: u32, ring: usize, machine: OutsideMachine) -> io::Result<Port> {
-        Ok(Port { outside: Some(machine), ..Port::open(name, index, ring)? })
+        Port::at_interface(name, index, ring, Some(machine))
+    }
+
+    fn at_interface(name: &str, index: u32, ring: usize, outside: Option<OutsideMachine>) -> io::Result<Port> {
+        let (socket, ring) = match ring {
+            0 => (PacketSocket::open(index, BUFFER)?, None),
+            bytes => PacketSocket::open_with_ring(index, BUFFER, bytes).map(|(socket, ring)| (socket, Some(ring)))?,
+        };
+        let far = FarSide::Interface { socket, name: name.into(), index, outside };
+        Ok(Port { far, ring: Mutex::new(ring) })
+    }
+
+    /// A port before a host of another machine.
+    pub fn tunnel(tunnel: Tunnel) -> Port {
+        Port { far: FarSide::Tunnel(tunnel), ring: Mutex::new(None) }
+    }
+
+    /// Time for which a frame is under way behind the port, and before which it must be handed over.
+    pub fn ahead_ns(&self) -> u64 {
+        match &self.far {
+            FarSide::Interface { .. } => 0,
+            FarSide::Tunnel(tunnel) => tunnel.delay_ns(),
+        }
+    }
+
+    /// Whether wire packets must come one by one: a datagram of the tunnel holds one.
+    pub fn takes_single_packets(&self) -> bool {
+        matches!(self.far, FarSide::Tunnel(_))
     }
 
     /// Whether a received frame, with its virtio-net header, goes over the link. Answers the address resolution of a
     /// machine outside.
     fn carries(&self, frame: &[u8]) -> bool {
-        let Some(machine) = &self.outside else { return true };
+        let FarSide::Interface { socket, outside: Some(machine), .. } = &self.far else { return true };
         let frame = frame.get(VNET_HEADER..).unwrap_or_default();
         if let Some(answer) = machine.answer(frame) {
             // A lost answer is like a lost frame: the machine asks again.
-            let _ = self.socket.send(&[&[IoSlice::new(&answer)]]);
+            let _ = socket.send(&[&[IoSlice::new(&answer)]]);
         }
         machine.sends_over_link(frame)
     }
 
+    /// Clears the error that an interface which went down leaves on its socket.
+    fn take_error(&self) -> io::Result<()> {
+        match &self.far {
+            FarSide::Interface { socket, .. } => socket.take_error().map(drop),
+            FarSide::Tunnel(_) => Ok(()),
+        }
+    }
+
     /// File descriptor to poll.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match &self.far {
+            FarSide::Interface { socket, .. } => socket.as_fd(),
+            FarSide::Tunnel(tunnel) => tunnel.as_fd(),
+        }
     }
 
     /// Takes the receiving side of the port.
@@ -65,30 +105,39 @@ impl Port {
     /// Hands frames, each a list of slices, to the host; returns the number of frames that the kernel accepted. An
     /// error refers to the first frame.
     pub fn send(&self, frames: &[&[IoSlice<'_>]]) -> io::Result<usize> {
-        self.socket.send(frames)
+        match &self.far {
+            FarSide::Interface { socket, .. } => socket.send(frames),
+            FarSide::Tunnel(tunnel) => tunnel.send(frames),
+        }
     }
 
-    /// Number of frames that the kernel dropped since the last call because the emulator had not read them.
+    /// Number of frames that were lost since the last call before the emulator read them.
     pub fn take_drops(&self) -> u64 {
-        self.socket.take_drops().unwrap_or(0)
+        match &self.far {
+            FarSide::Interface { socket, .. } => socket.take_drops().unwrap_or(0),
+            FarSide::Tunnel(tunnel) => tunnel.take_lost(),
+        }
     }
 
     /// Number of frames since the start that were handed over but dropped by the kernel, since the host had no room.
     pub fn refused(&self, netlink: &mut Netlink) -> u64 {
-        // The interface of a machine outside is in another namespace, and counts frames of its own.
-        if self.outside.is_some() {
-            return 0;
+        match &self.far {
+            FarSide::Interface { name, outside: None, .. } => {
+                netlink.interface(name).ok().flatten().map_or(0, |interface| interface.dropped)
+            }
+            // The interface of a machine outside is in another namespace, and counts frames of its own. A tunnel's far
+            // end counts what did not arrive.
+            FarSide::Interface { .. } | FarSide::Tunnel(_) => 0,
         }
-        netlink.interface(&self.name).ok().flatten().map_or(0, |interface| interface.dropped)
     }
 
-    /// Raises or lowers the carrier of the host's interface by setting this end of the pair up or down. A machine
-    /// outside keeps its carrier, since real interfaces take seconds to come back; its frames are lost meanwhile.
+    /// Raises or lowers the carrier of the host's interface by setting this end of the pair up or down. Other machines
+    /// keep their carriers, since real interfaces take seconds to come back; their frames are lost meanwhile.
     pub fn set_carrier(&self, on: bool, netlink: &mut Netlink) -> io::Result<()> {
-        if self.outside.is_some() {
-            return Ok(());
+        match &self.far {
+            FarSide::Interface { index, outside: None, .. } => netlink.set_up(*index, on),
+            FarSide::Interface { .. } | FarSide::Tunnel(_) => Ok(()),
         }
-        netlink.set_up(self.index, on)
     }
 }
 
@@ -132,10 +181,14 @@ impl Intake {
             return match ring.take(each) {
                 Some((frames, lost)) => Ok(Received { frames, more: true, lost }),
                 // An interface that went down leaves an error on the socket; reading it clears it.
-                None => port.socket.take_error().map(|_| Received::default()),
+                None => port.take_error().map(|()| Received::default()),
             };
         }
-        match port.socket.receive(batch) {
+        let socket = match &port.far {
+            FarSide::Interface { socket, .. } => socket,
+            FarSide::Tunnel(tunnel) => return tunnel.receive(each),
+        };
+        match socket.receive(batch) {
             Ok(frames) => {
                 for (frame, sent_ns) in batch.frames() {
                     if port.carries(frame) {

@@ -76,6 +76,11 @@ impl RunFolder {
         self.root.join("supervisor.log")
     }
 
+    /// File for what `ssh` and the supervisor on a machine say, by the machine's number.
+    pub fn machine_log(&self, machine: usize) -> PathBuf {
+        self.root.join(format!("machine-{machine}.log"))
+    }
+
     fn made(&self, traffic: usize) -> PathBuf {
         self.root.join("files").join(format!("{traffic}.sent"))
     }
@@ -126,6 +131,7 @@ impl RunFolder {
         let _ = fs::remove_dir_all(self.root.join(container::FOLDER));
         let mut text = format!("{error:#}");
         let mut logs = vec![self.supervisor_log()];
+        logs.extend((0..self.nodes.len()).map(|machine| self.machine_log(machine)).take_while(|log| log.exists()));
         for node in &self.nodes {
             let mut here: Vec<PathBuf> = fs::read_dir(node).into_iter().flatten().flatten().map(|f| f.path()).collect();
             // Only regular files: other implementations may leave pipes there, and reading one would never end.

@@ -5,11 +5,10 @@ use crate::container::ContainerSetup;
 use crate::emulator::capture::{self, CaptureSetup};
 use crate::emulator::rings;
 use crate::hybla;
-use crate::supervisor::{CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, Reply, Request, Supervisor};
-use anyhow::{Context, Result, bail};
+use crate::supervisor::{CableSetup, HostLimits, HostRoute, HostSetup, HostTcp};
+use anyhow::{Result, bail};
 use farlink_scenario::{FaultKind, HostKind, IpRoute, Node, PREFIX_LENGTH, PhaseKind, Processors, Scenario};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Outcome of setting up the hosts: whether real-time scheduling is available, and why control groups are missing.
 #[derive(Clone, Debug)]
@@ -20,13 +19,20 @@ pub struct HostsMade {
     pub no_groups: Option<String>,
 }
 
-/// Sets up the hosts, their cables and their IP routes.
-pub fn set_up(
+/// Hosts to be set up, their cables and their IP routes.
+#[derive(Clone, Debug)]
+pub struct HostsRequest {
+    pub hosts: Vec<HostSetup>,
+    pub cables: Vec<CableSetup>,
+    pub routes: Vec<HostRoute>,
+}
+
+/// What is to be set up for a scenario, on whatever machines.
+pub fn request(
     scenario: &Scenario,
     congestion: &[String],
     containers: Vec<Option<ContainerSetup>>,
-    supervisor: &mut Supervisor,
-) -> Result<HostsMade> {
+) -> Result<HostsRequest> {
     let specs: Vec<_> = (0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect();
     let mut rings = rings(&specs);
     for (rings, link) in rings.iter_mut().zip(&scenario.links) {
@@ -42,6 +48,7 @@ pub fn set_up(
             addresses: ends.map(|end| vec![(end.address.into(), PREFIX_LENGTH)]),
             mtu: scenario.links[link].mtu_bytes,
             rings: rings[link],
+            tunnels: [None, None],
         }
     };
     let cables = (0..scenario.links.len()).map(cable).collect();
@@ -52,16 +59,7 @@ pub fn set_up(
     hosts.iter_mut().zip(containers).for_each(|(host, container)| host.container = container);
     let route = |route: IpRoute| HostRoute { host: route.node, to: route.to.into(), via: route.via.into() };
     let routes = scenario.ip_routes().into_iter().map(route).collect();
-    supervisor.tell(&Request::SetUp { hosts, cables, routes })?;
-    let set_up = |r: &Reply| match r {
-        Reply::SetUp { real_time, no_groups, .. } => {
-            Some(HostsMade { real_time: *real_time, no_groups: no_groups.clone() })
-        }
-        _ => None,
-    };
-    // Each link is a cable to be plugged, which takes time.
-    let most = Duration::from_secs(10 + scenario.links.len() as u64);
-    supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
+    Ok(HostsRequest { hosts, cables, routes })
 }
 
 /// Refuses uses of machines outside that need programs there, or several links.
@@ -106,6 +104,40 @@ pub fn check_outside(scenario: &Scenario) -> Result<()> {
     Ok(())
 }
 
+/// Refuses uses of machines reached by SSH that the testbed cannot provide.
+pub fn check_machines(scenario: &Scenario) -> Result<()> {
+    let there = |node: usize| scenario.nodes[node].host.ssh().is_some();
+    let Some(first) = (0..scenario.nodes.len()).find(|node| there(*node)) else { return Ok(()) };
+    let name = |node: usize| &scenario.nodes[node].name;
+    if let Some(node) = (0..scenario.nodes.len()).find(|n| there(*n) && !scenario.nodes[*n].implementation.is_farlink()) {
+        bail!(
+            "node `{}` runs {} on another machine, and only our node can be brought there\nhint: run it here, or start \
+             it there by hand, behind an interface (kind = \"interface\")",
+            name(node),
+            scenario.nodes[node].implementation.name
+        );
+    }
+    let killed = scenario.faults.iter().find_map(|fault| match fault.kind {
+        FaultKind::Restart { node } => Some(node).filter(|node| there(*node)),
+        _ => None,
+    });
+    if let Some(node) = killed {
+        bail!("node `{}` is on another machine, where nodes cannot be restarted\nhint: take its fault out", name(node));
+    }
+    if let Some(flow) = scenario.flows.iter().find(|flow| there(flow.from) || there(flow.to)) {
+        bail!("flow `{}` has an end on another machine, where flows cannot run\nhint: take it out", flow.name);
+    }
+    let whole = |phase: &&farlink_scenario::Phase| matches!(phase.kind, PhaseKind::Baseline | PhaseKind::Retention);
+    if let Some(phase) = scenario.phases.iter().find(whole) {
+        bail!(
+            "phase `{}` measures with programs in all hosts, and node `{}` is on another machine\nhint: take it out",
+            phase.name,
+            name(first)
+        );
+    }
+    Ok(())
+}
+
 /// Sentences about nodes on machines outside: what is not known of them.
 pub fn notes_of_outside(scenario: &Scenario) -> Vec<String> {
     let note = |node: &Node| match &node.host.kind {
@@ -113,7 +145,7 @@ pub fn notes_of_outside(scenario: &Scenario) -> Vec<String> {
             "Node {} was a machine behind {interface}: bundles that it created or delivered are not counted.",
             node.name
         )),
-        HostKind::Namespace | HostKind::Container(_) => None,
+        HostKind::Namespace | HostKind::Container(_) | HostKind::Ssh(_) => None,
     };
     scenario.nodes.iter().filter_map(note).collect()
 }
@@ -155,9 +187,10 @@ fn host(node: &Node, congestion: &str, processors: &[usize], turn: &mut usize) -
         },
         limits: HostLimits { cpus, quota: node.host.quota, memory: node.host.memory.map(|memory| memory.bytes()) },
         container: None,
+        elsewhere: false,
         interface: match &node.host.kind {
             HostKind::Interface(name) => Some(name.clone()),
-            HostKind::Namespace | HostKind::Container(_) => None,
+            HostKind::Namespace | HostKind::Container(_) | HostKind::Ssh(_) => None,
         },
     })
 }

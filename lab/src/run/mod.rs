@@ -2,6 +2,7 @@
 //! writes a run directory like that of a simulation.
 
 mod baseline;
+mod crew;
 mod flows;
 mod folder;
 mod hosts;
@@ -13,6 +14,7 @@ mod record;
 mod restarts;
 mod retention;
 mod session;
+mod there;
 mod usage;
 mod zero_work;
 

@@ -104,6 +104,6 @@ impl LabSession<'_> {
             process.node == node && process.id < FIRST_APPLICATION && process.exited.is_none()
         };
         let ids: Vec<u32> = self.processes.iter().filter(own).map(|process| process.id).collect();
-        ids.into_iter().try_for_each(|id| self.supervisor.tell(&Request::Signal { id, signal }))
+        ids.into_iter().try_for_each(|id| self.crew.tell(&Request::Signal { id, signal }))
     }
 }

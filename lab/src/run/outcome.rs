@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 /// Result of the live part of a run: everything that the run directory is written from.
 pub struct SessionOutcome {
-    /// Start of the run, in monotonic nanoseconds.
-    pub start_ns: u64,
+    /// Start of the run, in monotonic nanoseconds of each node's machine.
+    pub starts_ns: Vec<u64>,
     /// Wall-clock time of the start.
     pub epoch: DtnTime,
     /// Progress at the end of the run.

@@ -116,7 +116,7 @@ impl LabSession<'_> {
         let sending = self.processes.iter().any(is_sending);
         let traffic = TrafficState { sending, left: self.has_waiting_senders(), delivered: self.delivered };
         if self.phases.is_boundary(elapsed, traffic) {
-            self.supervisor.tell(&Request::Phase { number: 0 })?;
+            self.crew.tell(&Request::Phase { number: 0 })?;
         }
         while let Some(step) = self.baseline.due(elapsed) {
             match step {
@@ -127,7 +127,7 @@ impl LabSession<'_> {
                 BaselineStep::End(numbers) => {
                     for number in numbers {
                         let (id, signal) = (FIRST_BASELINE + number, SignalName::Terminate);
-                        self.supervisor.tell(&Request::Signal { id, signal })?;
+                        self.crew.tell(&Request::Signal { id, signal })?;
                     }
                 }
             }
@@ -160,7 +160,7 @@ impl LabSession<'_> {
 
     /// Ends the phase in progress and reads the last values while all programs still run.
     pub fn end_phases(&mut self) -> Result<()> {
-        self.supervisor.tell(&Request::Phase { number: 1 })?;
+        self.crew.tell(&Request::Phase { number: 1 })?;
         self.turns_until(|session| session.closed)
     }
 

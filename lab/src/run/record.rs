@@ -49,7 +49,7 @@ pub fn write(
         let name = &scenario.nodes[index].name;
         if scenario.has_foreign_nodes() {
             samples.extend(attached::round_trips(&node)?.into_iter().map(|mut sample| {
-                sample.time_ns = sample.time_ns.saturating_sub(outcome.start_ns);
+                sample.time_ns = sample.time_ns.saturating_sub(outcome.starts_ns[index]);
                 sample
             }));
         }
@@ -60,7 +60,7 @@ pub fn write(
         let mut stored = Stored::new(&scenario.nodes[index].name, scenario.measure.interval);
         driver
             .events(&node, &mut |mut row| {
-                row.time_ns = row.time_ns.saturating_sub(outcome.start_ns);
+                row.time_ns = row.time_ns.saturating_sub(outcome.starts_ns[index]);
                 stored.observe(&row, &mut samples);
                 arrivals.observe(&row);
                 outages.before(row.time_ns, &mut |row| writer.event(row))?;

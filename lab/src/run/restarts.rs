@@ -132,7 +132,7 @@ impl LabSession<'_> {
             |process: &&mut super::session::SessionProcess| process.node == down.node && process.exited.is_none();
         for process in self.processes.iter_mut().filter(here) {
             process.killed = true;
-            self.supervisor.tell(&Request::Signal { id: process.id, signal: SignalName::Kill })?;
+            self.crew.tell(&Request::Signal { id: process.id, signal: SignalName::Kill })?;
             // Receivers start again after the restart; killed senders do not.
             killed.receivers.extend(process.receives);
         }

@@ -220,7 +220,7 @@ impl LabSession<'_> {
             Some(ZeroWorkStep::End(numbers)) => {
                 for number in numbers {
                     let (id, signal) = (FIRST_ZERO_WORK + number, SignalName::Terminate);
-                    self.supervisor.tell(&Request::Signal { id, signal })?;
+                    self.crew.tell(&Request::Signal { id, signal })?;
                 }
             }
             None => {}

@@ -1,6 +1,7 @@
 //! Live part of a run, from the creation of the hosts to the exit of the last process.
 
 use super::baseline::Baseline;
+use super::crew::Crew;
 use super::flows;
 use super::folder::RunFolder;
 use super::nodes::{FIRST_COMPANION, FIRST_HELPER};
@@ -18,7 +19,7 @@ use crate::drivers;
 use crate::emulator::capture::CaptureSummary;
 use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{
-    LinkModels, LinkReport, ProcessUsage, Reply, Request, Role, SignalName, SpawnSetup, Supervisor,
+    LinkModels, LinkReport, ProcessUsage, Reply, Request, Role, SignalName, SpawnSetup,
 };
 use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
@@ -75,10 +76,10 @@ pub struct LabSession<'a> {
     pub scenario: &'a Scenario,
     pub folder: &'a RunFolder,
     pub program: PathBuf,
-    pub supervisor: Supervisor,
+    pub crew: Crew,
     pub drivers: Vec<Box<dyn Driver>>,
     pub start_ns: u64,
-    epoch: DtnTime,
+    pub epoch: DtnTime,
     pub processes: Vec<SessionProcess>,
     pub restarts: Restarts,
     pub phases: Phases,
@@ -86,7 +87,7 @@ pub struct LabSession<'a> {
     pub zero_works: ZeroWorks,
     pub retention: Option<Retention>,
     pub usages: Usages,
-    records: Vec<ProcessRecord>,
+    pub records: Vec<ProcessRecord>,
     groups: bool,
     pub remarks: Remarks,
     /// Whether all bundles created so far were delivered when they were last counted.
@@ -97,10 +98,12 @@ pub struct LabSession<'a> {
     links: Vec<[LinkReport; 2]>,
     /// Whether the counters of each link's two directions are final.
     frozen: Vec<[bool; 2]>,
+    /// Frames that the networks to other machines lost: link, direction, number.
+    pub lost_in_tunnels: Vec<(usize, usize, u64)>,
     captures: Vec<CaptureSummary>,
     congestion: Vec<String>,
     pub ended: bool,
-    stopping: bool,
+    pub stopping: bool,
     pub samples: Vec<SampleRow>,
     waiting: Vec<usize>,
     /// Link changes that are still to come, and the number of programs started for past ones.
@@ -111,7 +114,7 @@ pub struct LabSession<'a> {
     pub helpers: u32,
     /// Whether the emulator has reported that all links are up.
     emulating: bool,
-    waits: Vec<Lateness>,
+    pub waits: Vec<Lateness>,
     real_time: bool,
     watch: MachineWatch,
 }
@@ -122,14 +125,14 @@ impl<'a> LabSession<'a> {
         let program = super::absolute(&options.program)?;
         // Missing programs must fail the run before anything is set up.
         hosts::check_outside(scenario)?;
+        hosts::check_machines(scenario)?;
         let drivers =
             (0..scenario.nodes.len()).map(|node| drivers::make(scenario, node)).collect::<Result<Vec<_>>>()?;
         let (containers, images): (Vec<_>, Vec<_>) =
             container::prepare(scenario, folder.root(), &program)?.into_iter().map(Option::unzip).unzip();
-        let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
         let congestion = hosts::congestion(scenario);
         let contained = containers.iter().flatten().count() as u32;
-        let made = hosts::set_up(scenario, &congestion, containers, &mut supervisor)?;
+        let (crew, made) = Crew::start(scenario, folder, &program, &congestion, containers)?;
         let mut remarks = Remarks { disturbances: hosts::short_queues(scenario), ..Remarks::default() };
         remarks.notes.push(match &made.no_groups {
             None => "CPU and memory of each role were counted by control groups, limits kept by them.".to_string(),
@@ -140,7 +143,7 @@ impl<'a> LabSession<'a> {
             ),
         });
         remarks.notes.extend(images.into_iter().flatten());
-        let [removed, left] = &supervisor.swept;
+        let [removed, left] = &crew.local().swept;
         if !removed.is_empty() {
             remarks.notes.push(format!("Control groups of ended runs were removed: {}.", removed.join(", ")));
         }
@@ -159,7 +162,7 @@ impl<'a> LabSession<'a> {
             scenario,
             folder,
             program,
-            supervisor,
+            crew,
             drivers,
             start_ns,
             epoch,
@@ -178,6 +181,7 @@ impl<'a> LabSession<'a> {
             samples_dropped: 0,
             links: vec![Default::default(); scenario.links.len()],
             frozen: vec![[false; 2]; scenario.links.len()],
+            lost_in_tunnels: Vec::new(),
             captures: Vec::new(),
             congestion,
             ended: false,
@@ -207,7 +211,7 @@ impl<'a> LabSession<'a> {
         let interval_ms = self.scenario.measure.interval.as_millis().max(1) as u64;
         let text = self.scenario.text.clone();
         let folder = super::absolute(&self.scenario.folder)?;
-        self.supervisor.tell(&Request::Emulate {
+        self.crew.tell(&Request::Emulate {
             links: LinkModels::Scenario { text, folder },
             seed: self.scenario.seed,
             start_ns: Some(self.start_ns),
@@ -220,7 +224,7 @@ impl<'a> LabSession<'a> {
         let tcp = self.scenario.links.iter().any(|link| link.layer.kind.medium == Medium::Streams);
         // Reading is costly, so the probes read ten times a second, whatever interval the scenario wants between rows.
         let interval_ms = PROBE_INTERVAL.as_millis() as u64;
-        self.supervisor.tell(&Request::Probe { interval_ms, tcp, stores })
+        self.crew.tell(&Request::Probe { interval_ms, tcp, stores })
     }
 
     pub fn context(&self, index: usize) -> NodeContext<'_> {
@@ -228,7 +232,7 @@ impl<'a> LabSession<'a> {
             scenario: self.scenario,
             index,
             folder: self.folder.node(index),
-            epoch: self.epoch,
+            epoch: self.epoch_at(index),
             program: &self.program,
             real_time: self.real_time,
         }
@@ -276,7 +280,7 @@ impl<'a> LabSession<'a> {
 
     pub fn spawn(&mut self, id: u32, node: usize, name: &str, program: Program) -> Result<&mut SessionProcess> {
         let folder = self.folder.node(node);
-        self.supervisor.tell(&Request::Spawn(SpawnSetup {
+        self.crew.tell(&Request::Spawn(SpawnSetup {
             id,
             host: node,
             role: role_of(id),
@@ -348,14 +352,15 @@ impl<'a> LabSession<'a> {
         let tally = self.take_down()?;
         self.note_fallen()?;
         let phases = self.collect_phases();
-        let user_namespace = self.supervisor.user_namespace;
-        let left = self.supervisor.end()?;
+        let user_namespace = self.crew.local().user_namespace;
+        let starts_ns = (0..self.scenario.nodes.len()).map(|node| self.start_at(node)).collect();
+        let left = self.crew.end()?;
         self.remarks.disturbances.extend(left.iter().map(|path| {
             format!("Machine: the control group {} is left; `rmdir` it once it is empty.", path.display())
         }));
         (state.created, state.delivered) = (tally.created, tally.delivered);
         Ok(SessionOutcome {
-            start_ns: self.start_ns,
+            starts_ns,
             epoch: self.epoch,
             progress: state,
             complete,
@@ -446,10 +451,13 @@ impl<'a> LabSession<'a> {
 
     /// Waits a moment for the supervisor and processes its replies.
     pub fn turn(&mut self) -> Result<()> {
-        let mut reply = self.supervisor.next(TURN)?;
-        while let Some(said) = reply {
-            self.note(said)?;
-            reply = self.supervisor.next(Duration::ZERO)?;
+        let mut reply = self.crew.next(TURN)?;
+        while let Some((machine, said)) = reply {
+            match machine {
+                None => self.note(said)?,
+                Some(machine) => self.note_there(machine, said)?,
+            }
+            reply = self.crew.next(Duration::ZERO)?;
         }
         Ok(())
     }
@@ -490,7 +498,12 @@ impl<'a> LabSession<'a> {
                     retention.note(part);
                 }
             }
-            Reply::Ready { .. } | Reply::SetUp { .. } | Reply::Started { .. } | Reply::Failed { .. } => {}
+            Reply::Ready { .. }
+            | Reply::SetUp { .. }
+            | Reply::Started { .. }
+            | Reply::Relaying
+            | Reply::Relayed { .. }
+            | Reply::Failed { .. } => {}
         }
         Ok(())
     }
@@ -519,7 +532,7 @@ impl<'a> LabSession<'a> {
 
     /// Records the exit of a process. Fails, which ends the run, if a node exits early or an application without
     /// success.
-    fn note_exit(&mut self, id: u32, code: Option<i32>, signal: Option<i32>, usage: ProcessUsage) -> Result<()> {
+    pub fn note_exit(&mut self, id: u32, code: Option<i32>, signal: Option<i32>, usage: ProcessUsage) -> Result<()> {
         let Some(process) = self.processes.iter_mut().find(|p| p.id == id && p.exited.is_none()) else { return Ok(()) };
         process.exited = Some((code, signal));
         let process = process.clone();
@@ -558,11 +571,18 @@ impl<'a> LabSession<'a> {
     fn take_down(&mut self) -> Result<BundleTally> {
         self.stopping = true;
         self.stop(|p| p.id >= FIRST_APPLICATION)?;
+        self.crew.fetch()?;
         let tally = self.tally();
         self.stop_nodes()?;
-        self.supervisor.tell(&Request::StopEmulator)?;
-        let emulator_ended = |s: &Self| s.records.iter().any(|record| record.role == Role::Emulator);
-        self.turns_until(emulator_ended)?;
+        self.crew.fetch()?;
+        self.remarks.notes.extend(self.crew.describe(self.scenario));
+        self.crew.tell(&Request::StopEmulator)?;
+        // One here, and a relay on each other machine.
+        let emulators = |s: &Self| s.records.iter().filter(|record| record.role == Role::Emulator).count();
+        self.turns_until(|s| emulators(s) > s.crew.machines())?;
+        for (link, direction, lost) in std::mem::take(&mut self.lost_in_tunnels) {
+            self.links[link][direction].own_losses += lost;
+        }
         Ok(tally)
     }
 
@@ -572,7 +592,7 @@ impl<'a> LabSession<'a> {
         };
         for signal in [SignalName::Terminate, SignalName::Kill] {
             for id in left(self) {
-                self.supervisor.tell(&Request::Signal { id, signal })?;
+                self.crew.tell(&Request::Signal { id, signal })?;
             }
             self.turns_until(|s| left(s).is_empty())?;
         }

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,10 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Supervisor {
     child: Child,
-    input: Option<ChildStdin>,
+    input: Option<Arc<Mutex<ChildStdin>>>,
     replies: Receiver<Reply>,
+    /// Other machine on which the supervisor runs.
+    machine: Option<String>,
     /// Process ID of the supervisor's PID 1, as seen from outside.
     pub process: u32,
     /// Whether the supervisor needed a user namespace.
@@ -35,30 +38,34 @@ impl Supervisor {
     /// outlive the supervisor: when the thread ends, the kernel ends the supervisor.
     pub fn start(program: &Path, log: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(program);
-        command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // A process group of its own: Control-C must reach only this program, whose end then ends the supervisor.
-        command.process_group(0);
-        if let Some(log) = log {
-            command.stderr(File::create(log).with_context(|| format!("cannot create {}", log.display()))?);
-        }
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        command.arg(ARGUMENT);
+        let mut child = spawn(&mut command, log)?;
         let (sender, replies) = channel();
         // A thread reads replies, so that waiting for them can have a limit.
         let output = child.stdout.take().context("no standard output")?;
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let reply: Reply = serde_json::from_str(&line)
-                    .unwrap_or_else(|e| Reply::Failed { reason: format!("unreadable answer: {e}") });
-                if sender.send(reply).is_err() {
+                if sender.send(read_reply(line.as_bytes())).is_err() {
                     return;
                 }
             }
         });
-        let input = child.stdin.take();
+        let input = child.stdin.take().context("no standard input")?;
+        Supervisor::greet(child, Arc::new(Mutex::new(input)), replies, None)
+    }
+
+    /// Waits until a started supervisor is ready. `machine` names the other machine on which it runs, if any.
+    pub(crate) fn greet(
+        child: Child,
+        input: Arc<Mutex<ChildStdin>>,
+        replies: Receiver<Reply>,
+        machine: Option<String>,
+    ) -> Result<Self> {
         let mut supervisor = Supervisor {
             child,
-            input,
+            input: Some(input),
             replies,
+            machine,
             process: 0,
             user_namespace: false,
             groups: String::new(),
@@ -79,8 +86,18 @@ impl Supervisor {
     pub fn tell(&mut self, request: &Request) -> Result<()> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        let input = self.input.as_mut().context("the supervisor was told to end")?;
-        if let Err(error) = input.write_all(&line) {
+        self.write(&line)
+    }
+
+    /// Sends bytes: a request, or what belongs to one.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let input = self.input.clone().context("the supervisor was told to end")?;
+        let written = match input.lock() {
+            Ok(mut input) => input.write_all(bytes),
+            Err(_) => Err(std::io::Error::other("a thread panicked")),
+        };
+        drop(input);
+        if let Err(error) = written {
             // The supervisor may have sent a `Failed` reply before it ended. `next` then fails with the reason, which
             // explains more than a broken pipe.
             while let Some(reply) = self.next(Duration::from_millis(200))? {
@@ -94,10 +111,16 @@ impl Supervisor {
     /// Waits at most `wait` for the next reply; `None` if there was none. Fails if the supervisor has failed or ended.
     pub fn next(&mut self, wait: Duration) -> Result<Option<protocol::Reply>> {
         match self.replies.recv_timeout(wait) {
-            Ok(Reply::Failed { reason }) => bail!("{reason}"),
+            Ok(Reply::Failed { reason }) => match &self.machine {
+                Some(machine) => bail!("machine {machine}: {reason}"),
+                None => bail!("{reason}"),
+            },
             Ok(reply) => Ok(Some(reply)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => bail!("the supervisor ended: {}", self.child.wait()?),
+            Err(RecvTimeoutError::Disconnected) => match &self.machine {
+                Some(machine) => bail!("the connection to machine {machine} ended: {}", self.child.wait()?),
+                None => bail!("the supervisor ended: {}", self.child.wait()?),
+            },
         }
     }
 
@@ -127,7 +150,8 @@ impl Supervisor {
     pub fn end(mut self) -> Result<Vec<PathBuf>> {
         self.input = None;
         self.child.wait()?;
-        let name = self.groups.parse::<GroupName>().ok();
+        // Control groups of another machine are not to be looked for here.
+        let name = self.groups.parse::<GroupName>().ok().filter(|_| self.machine.is_none());
         Ok(name.map(|name| cgroup::remains(&Hierarchies::detect(), name)).unwrap_or_default())
     }
 
@@ -140,6 +164,22 @@ impl Supervisor {
     pub fn outer_process(&self) -> u32 {
         self.child.id()
     }
+}
+
+/// Starts a command whose standard input and output are pipes, and whose standard error goes to `log`.
+pub(crate) fn spawn(command: &mut Command, log: Option<&Path>) -> Result<Child> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    // A process group of its own: Control-C must reach only this program, whose end then ends the supervisor.
+    command.process_group(0);
+    if let Some(log) = log {
+        command.stderr(File::create(log).with_context(|| format!("cannot create {}", log.display()))?);
+    }
+    command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))
+}
+
+/// The reply that a line holds.
+pub(crate) fn read_reply(line: &[u8]) -> Reply {
+    serde_json::from_slice(line).unwrap_or_else(|e| Reply::Failed { reason: format!("unreadable answer: {e}") })
 }
 
 impl Drop for Supervisor {

@@ -6,15 +6,31 @@ use farlink_os::cgroup::{self, GroupName, Hierarchies};
 use farlink_os::namespace::{self, Namespaces};
 use farlink_os::process::{self, Fork};
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
 const ISOLATED: Namespaces =
     Namespaces { user: false, network: true, mount: true, process: true, ipc: true, host_name: true };
 
+/// Folders of the machine that hosts on it see: devices, control groups, and what programs load that are not static.
+const SHARED: [&str; 5] = ["dev", "sys", "lib", "lib64", "usr"];
+
+/// What a supervisor needs on a machine whose links an emulator elsewhere runs.
+#[derive(Debug)]
+pub struct There {
+    /// Number of the relay's socket, which was left open.
+    pub socket: i32,
+    /// Folder that becomes the root of all hosts.
+    pub root: PathBuf,
+}
+
 /// Isolates this process, serves requests, and returns the exit status. This process only waits for its child, which is
-/// PID 1 and serves. A third process, outside of all namespaces, removes the control groups when both are gone.
-pub fn become_supervisor() -> io::Result<u8> {
+/// PID 1 and serves. A third process, outside of all namespaces, removes the control groups when both are gone. `there`
+/// is given on a machine whose links an emulator elsewhere runs.
+pub fn become_supervisor(there: Option<There>) -> io::Result<u8> {
     process::die_with_parent()?;
+    let relay = there.as_ref().map(|there| process::inherited(there.socket)).transpose()?.map(UdpSocket::from);
     // The name of the control groups contains the ID of this process outside of the new namespaces, so it is taken
     // before entering them.
     let (groups, hierarchies) = (GroupName::of_self()?, Hierarchies::detect());
@@ -40,9 +56,12 @@ pub fn become_supervisor() -> io::Result<u8> {
         }
         Fork::Child => {
             process::die_with_parent()?;
+            if let Some(there) = &there {
+                namespace::enter_root(&there.root, &SHARED)?;
+            }
             // Without a /proc of the new namespace, resources cannot be reported.
             let own_proc = namespace::mount_private_proc().is_ok();
-            serve::serve(own_proc, groups, hierarchies, machine).map(|()| 0)
+            serve::serve(own_proc, groups, hierarchies, machine, relay).map(|()| 0)
         }
     }
 }

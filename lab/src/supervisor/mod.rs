@@ -14,8 +14,10 @@ mod readings;
 mod serve;
 mod tcp;
 
+use crate::remote;
 pub use accounts::{Accounts, account_of};
 pub use client::Supervisor;
+pub(crate) use client::{read_reply, spawn};
 pub use protocol::{
     Addresses, CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply,
     Request, SignalName, SpawnSetup,
@@ -31,11 +33,14 @@ pub const ARGUMENT: &str = "lab-supervisor";
 /// its exit status, else `None`. Call it before anything else in `main`: no thread may exist yet.
 pub fn run_if_asked() -> Option<ExitCode> {
     let asked = std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT);
-    asked.then(supervise).or_else(crate::probes::zero_work::run_if_asked)
+    asked.then(supervise).or_else(remote::run_if_asked).or_else(crate::probes::zero_work::run_if_asked)
 }
 
 fn supervise() -> ExitCode {
-    match isolate::become_supervisor() {
+    let mut arguments = std::env::args_os().skip(2);
+    let socket = arguments.next().and_then(|socket| socket.to_str()?.parse().ok());
+    let there = socket.zip(arguments.next()).map(|(socket, root)| isolate::There { socket, root: root.into() });
+    match isolate::become_supervisor(there) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             protocol::say(&Reply::Failed { reason: error.to_string() });

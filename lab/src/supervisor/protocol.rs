@@ -3,6 +3,7 @@
 use super::readings::{Reading, Role};
 use crate::container::ContainerSetup;
 use crate::emulator::capture::{CaptureSetup, CaptureSummary};
+use crate::emulator::tunnel::TunnelSetup;
 use crate::probes::retention::RetentionPart;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,7 +67,12 @@ pub enum Request {
         /// Number of the phase.
         number: usize,
     },
-    /// Stop the emulator after its last samples. Reply: [`Reply::EmulatorEnded`].
+    /// Start the relay between the hosts of this machine and the emulator of another one. Reply: [`Reply::Relaying`].
+    Relay {
+        /// Secret of the run, which every datagram carries.
+        token: u64,
+    },
+    /// Stop the emulator, or the relay, after its last samples. Reply: [`Reply::EmulatorEnded`].
     StopEmulator,
 }
 
@@ -85,6 +91,9 @@ pub struct HostSetup {
     /// Interface of this machine behind which the host is, if the testbed does not make it.
     #[serde(default)]
     pub interface: Option<String>,
+    /// Whether another supervisor, on another machine, has the host.
+    #[serde(default)]
+    pub elsewhere: bool,
 }
 
 /// Bounds of a host's programs.
@@ -131,6 +140,9 @@ pub struct CableSetup {
     pub mtu: u32,
     /// Bytes of the receive rings at both ends ([`crate::emulator::rings`]).
     pub rings: [usize; 2],
+    /// Tunnels to ends that are on other machines.
+    #[serde(default)]
+    pub tunnels: [Option<TunnelSetup>; 2],
 }
 
 /// Route of a host to one address.
@@ -233,6 +245,14 @@ pub enum Reply {
     Emulating {
         /// Start of the run, in monotonic nanoseconds.
         start_ns: u64,
+    },
+    /// The relay passes frames.
+    Relaying,
+    /// Frames to hosts of this machine that the network or the hosts lost, by number of the tunnel; sent before
+    /// [`Reply::EmulatorEnded`].
+    Relayed {
+        /// Number of the tunnel and of its lost frames.
+        lost: Vec<(u16, u64)>,
     },
     /// A process was started.
     Started {

@@ -9,6 +9,7 @@ use super::tcp;
 use crate::cable::{self, CableEnd, CablePlace};
 use crate::emulator::capture::{CaptureSetup, Captures};
 use crate::emulator::{Emulator, Port};
+use crate::remote::{relay, tunnel_of};
 use crate::probes::retention::{RetentionProbe, RetentionSetup};
 use crate::probes::{self, Probe, ProbedHosts};
 use farlink_link::LinkSpec;
@@ -21,6 +22,7 @@ use farlink_os::{monotonic_ns, schedule};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -29,15 +31,17 @@ use std::time::Duration;
 const TICK_NS: u64 = 10_000_000;
 
 /// Serves requests until standard input ends, then returns; the end of PID 1 ends all processes in its namespace.
-/// `machine` is the network namespace that the testbed was started in, if it may enter it.
+/// `machine` is the network namespace that the testbed was started in, if it may enter it; `relay` the socket of the
+/// relay, if the emulator is on another machine.
 pub fn serve(
     own_proc: bool,
     groups: GroupName,
     hierarchies: Hierarchies,
     machine: Option<NetworkNamespace>,
+    relay: Option<UdpSocket>,
 ) -> io::Result<()> {
     let mut server = Server::new(own_proc, groups, hierarchies);
-    server.machine = machine;
+    (server.machine, server.relay) = (machine, relay);
     let mut input = LineReader::default();
     loop {
         // Waits on the descriptor: a buffered reader could hold bytes that the poll does not see.
@@ -90,6 +94,10 @@ struct Server {
     machine: Option<NetworkNamespace>,
     hosts: Vec<NetworkNamespace>,
     ports: Vec<[Port; 2]>,
+    /// Socket and ports of the relay, each with the number of its tunnel.
+    relay: Option<UdpSocket>,
+    relayed: Vec<(u16, Port)>,
+    /// Process of the emulator or the relay.
     emulator: Option<u32>,
     children: BTreeMap<u32, u32>,
     probes: Vec<Box<dyn Probe>>,
@@ -115,6 +123,8 @@ impl Server {
             machine: None,
             hosts: Vec::new(),
             ports: Vec::new(),
+            relay: None,
+            relayed: Vec::new(),
             emulator: None,
             children: BTreeMap::new(),
             probes: Vec::new(),
@@ -135,6 +145,7 @@ impl Server {
                 plan.retention = plan.retention.filter(|_| retention);
                 self.emulate(&plan, seed, start_ns, Duration::from_millis(interval_ms), &captures)
             }
+            Request::Relay { token } => self.start_relay(token),
             Request::Spawn(setup) => self.spawn(setup),
             Request::Signal { id, signal } => {
                 match self.children.iter().find(|(_, known)| **known == id) {
@@ -162,7 +173,12 @@ impl Server {
     fn set_up(&mut self, hosts: Vec<HostSetup>, cables: &[CableSetup], routes: &[HostRoute]) -> io::Result<()> {
         let (accounts, no_groups) = Accounts::new(self.groups, &self.hierarchies, &hosts)?;
         self.accounts = Some(accounts);
-        for HostSetup { tcp, .. } in &hosts {
+        for HostSetup { tcp, elsewhere, .. } in &hosts {
+            if *elsewhere {
+                // In its place, so that all machines number hosts alike.
+                self.hosts.push(NetworkNamespace::current()?);
+                continue;
+            }
             tcp::check(tcp)?;
             let host = cable::make_host()?;
             host.within(|| tcp::set_up(tcp))?;
@@ -174,10 +190,18 @@ impl Server {
         self.containers = Containers::new(&hosts, &self.hierarchies)?;
         self.setups = hosts;
         for (index, setup) in cables.iter().enumerate() {
-            let [a, b] = [0, 1].map(|i| self.end(setup, i));
-            self.ports.push(cable::plug(&format!("link{index}"), [&a?, &b?], setup.mtu, setup.rings)?);
+            let [a, b] = [self.end(setup, 0)?, self.end(setup, 1)?];
+            let name = format!("link{index}");
+            if self.relay.is_none() {
+                self.ports.push(cable::plug(&name, [&a, &b], setup.mtu, setup.rings)?);
+                continue;
+            }
+            let own = (0..2).filter(|end| !self.setups[setup.hosts[*end]].elsewhere);
+            let plug = |end| Ok((tunnel_of(index, end), cable::plug_one(&name, [&a, &b], end, setup.mtu)?));
+            let ports: io::Result<Vec<_>> = own.map(plug).collect();
+            self.relayed.extend(ports?);
         }
-        for route in routes {
+        for route in routes.iter().filter(|route| self.setups.get(route.host).is_some_and(|host| !host.elsewhere)) {
             let host = self.hosts.get(route.host).ok_or_else(|| io::Error::other("no such host"))?;
             let control = self.setups.get(route.host).and_then(|host| host.tcp.congestion.as_deref());
             let prefix = if route.to.is_ipv4() { 32 } else { 128 };
@@ -188,13 +212,16 @@ impl Server {
         Ok(())
     }
 
-    fn end(&self, setup: &CableSetup, index: usize) -> io::Result<CableEnd<'_>> {
+    fn end<'a>(&'a self, setup: &'a CableSetup, index: usize) -> io::Result<CableEnd<'a>> {
         let number = setup.hosts[index];
         let host = self.hosts.get(number).ok_or_else(|| io::Error::other("no such host"))?;
         let setting = self.setups.get(number);
-        let place = match setting.and_then(|host| host.interface.as_deref()) {
-            None => CablePlace::Host(host),
-            Some(interface) => CablePlace::Outside { network: self.machine(interface)?, interface },
+        let elsewhere = setting.is_some_and(|host| host.elsewhere);
+        let place = match (&setup.tunnels[index], setting.and_then(|host| host.interface.as_deref())) {
+            (Some(tunnel), _) => CablePlace::Tunnel(tunnel),
+            (None, _) if elsewhere => CablePlace::Elsewhere,
+            (None, None) => CablePlace::Host(host),
+            (None, Some(interface)) => CablePlace::Outside { network: self.machine(interface)?, interface },
         };
         let congestion = setting.and_then(|host| host.tcp.congestion.clone());
         Ok(CableEnd { place, addresses: setup.addresses[index].clone(), congestion })
@@ -235,6 +262,28 @@ impl Server {
         }
         // The child must not return into the loop of the server.
         std::process::exit(i32::from(result.is_err()));
+    }
+
+    /// Starts the relay in a process of its own.
+    fn start_relay(&mut self, token: u64) -> io::Result<()> {
+        let Some(socket) = self.relay.take() else { return Err(io::Error::other("no socket for a relay")) };
+        let ports = std::mem::take(&mut self.relayed);
+        if let Fork::Parent(child) = process::fork()? {
+            self.emulator = Some(child);
+            return Ok(());
+        }
+        let run = || {
+            let ended = process::watch_termination()?;
+            relay::run(ports, socket, token, &ended, || say(&Reply::Relaying))
+        };
+        let result = process::die_with_parent().and_then(|()| run());
+        let failed = result.is_err();
+        match result {
+            Ok(lost) => lost.chunks(READINGS).for_each(|lost| say(&Reply::Relayed { lost: lost.to_vec() })),
+            Err(error) => say(&Reply::Failed { reason: format!("relay of the links: {error}") }),
+        }
+        // The child must not return into the loop of the server.
+        std::process::exit(i32::from(failed));
     }
 
     fn spawn(&mut self, setup: SpawnSetup) -> io::Result<()> {

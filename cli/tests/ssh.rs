@@ -1,0 +1,268 @@
+//! Nodes on machines reached by SSH: a real `sshd` in a network namespace of the test is the other machine. Skipped with
+//! the reason without root or `sshd`.
+
+use crate::testbed::{self, FARLINK, possible};
+use farlink_os::namespace::NetworkNamespace;
+use farlink_os::netlink::Netlink;
+use farlink_os::process::start_in;
+use serde_json::Value;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Two nodes on other machines around a node here; the last link joins the two.
+const SCENARIO: &str = r#"
+name = "machines"
+duration = "12 s"
+[[node]]
+name = "here"
+id = "ipn:1.0"
+[[node]]
+name = "far"
+id = "ipn:2.0"
+host = { kind = "ssh", at = "far", config = "ssh_config", program = "farlink" }
+[[node]]
+name = "farther"
+id = "ipn:3.0"
+host = { kind = "ssh", at = "far", config = "ssh_config", program = "farlink" }
+[[link]]
+name = "first"
+between = ["here", "far"]
+layer = "tcpclv4"
+delay = "60 ms"
+rate = "20 Mbit/s"
+[[link]]
+name = "second"
+between = ["far", "farther"]
+layer = "udpcl"
+delay = "30 ms"
+rate = "20 Mbit/s"
+[[traffic]]
+name = "pings"
+from = "here"
+to = "farther"
+ping = { count = 10, interval = "200 ms", size = "100 B" }
+[[traffic]]
+name = "bundles"
+from = "farther"
+to = "here"
+bundles = { count = 40, size = "1 kB", rate = "1 Mbit/s" }
+[[traffic]]
+name = "picture"
+from = "here"
+to = "far"
+file = { size = "300 kB", bundle_size = "100 kB" }
+"#;
+
+/// This machine and another one with `sshd`, joined by a cable; neither is the machine that runs the tests.
+struct Machines {
+    here: NetworkNamespace,
+    _far: NetworkNamespace,
+    sshd: Child,
+    folder: PathBuf,
+}
+
+impl Machines {
+    /// `None`, with the reason, if this machine cannot have it.
+    fn new(name: &str, scenario: &str) -> Option<Machines> {
+        let skip = |why: String| {
+            println!("skipped: {why}");
+            None
+        };
+        if !possible() {
+            return None;
+        }
+        if farlink_os::namespace::user_and_group().0 != 0 {
+            return skip("a machine with sshd needs root".into());
+        }
+        let Some(sshd) = ["/usr/sbin/sshd", "/usr/bin/sshd"].into_iter().find(|path| Path::new(path).exists()) else {
+            return skip("there is no sshd (Debian: openssh-server)".into());
+        };
+        let folder = testbed::folder(name, scenario);
+        // Without its debugging information the program is a tenth as large.
+        let mut strip = Command::new("strip");
+        let stripped = strip.args(["-o", "farlink", FARLINK]).current_dir(&folder).status();
+        if !stripped.is_ok_and(|status| status.success()) {
+            fs::copy(FARLINK, folder.join("farlink")).unwrap();
+        }
+        match Machines::join(sshd, &folder) {
+            Ok((here, far, sshd)) => Some(Machines { here, _far: far, sshd, folder }),
+            Err(why) => skip(format!("the kernel refuses a namespace or an interface: {why}")),
+        }
+    }
+
+    fn join(sshd: &str, folder: &Path) -> io::Result<(NetworkNamespace, NetworkNamespace, Child)> {
+        let (here, far) = (NetworkNamespace::create()?, NetworkNamespace::create()?);
+        let up = |name: &str, address: Option<[u8; 4]>| {
+            let mut netlink = Netlink::open()?;
+            let index = netlink.interface(name)?.map_or(0, |found| found.index);
+            netlink.set_up(index, true)?;
+            address.map_or(Ok(()), |address| netlink.add_address(index, IpAddr::from(address), 24))
+        };
+        here.within(|| {
+            Netlink::open()?.create_veth_to("eth0", "eth0", far.as_fd(), [2, 0, 0, 0, 0, 9], 1500)?;
+            up("lo", None)?;
+            up("eth0", Some([192, 0, 2, 1]))
+        })?;
+        far.within(|| up("lo", None).and_then(|()| up("eth0", Some([192, 0, 2, 2]))))?;
+        for key in ["host_key", "user_key"] {
+            let mut make = Command::new("ssh-keygen");
+            make.args(["-q", "-t", "ed25519", "-N", "", "-f", key]).current_dir(folder);
+            assert!(make.status()?.success());
+        }
+        let path = |name: &str| folder.join(name).display().to_string();
+        let there = folder.join("there");
+        fs::create_dir_all(&there)?;
+        fs::create_dir_all("/run/sshd")?;
+        let server = format!(
+            "Port 2222\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes no\n\
+             PasswordAuthentication no\nPermitRootLogin yes\nSetEnv TMPDIR={}\n",
+            path("host_key"),
+            path("user_key.pub"),
+            there.display()
+        );
+        let client = format!(
+            "Host far\nHostName 192.0.2.2\nPort 2222\nUser root\nIdentityFile {}\nIdentitiesOnly yes\n\
+             UserKnownHostsFile {}\n",
+            path("user_key"),
+            path("known_hosts")
+        );
+        fs::write(folder.join("sshd_config"), server)?;
+        fs::write(folder.join("ssh_config"), client)?;
+        let key = fs::read_to_string(folder.join("host_key.pub"))?;
+        fs::write(folder.join("known_hosts"), format!("[192.0.2.2]:2222 {key}"))?;
+        let mut command = Command::new(sshd);
+        command.args(["-D", "-e", "-f", "sshd_config"]).current_dir(folder).stdin(Stdio::null());
+        command.stderr(fs::File::create(folder.join("sshd.log"))?);
+        start_in(&mut command, Some(far.as_fd().try_clone_to_owned()?), None);
+        let sshd = command.spawn()?;
+        let begun = Instant::now();
+        let listens = || fs::read_to_string(folder.join("sshd.log")).is_ok_and(|log| log.contains("listening"));
+        while !listens() && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok((here, far, sshd))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(FARLINK);
+        command.current_dir(&self.folder).args(["run", "scenario.toml", "--in", "lab", "--out", "run"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        start_in(&mut command, self.here.as_fd().try_clone_to_owned().ok(), None);
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.command().output().unwrap()
+    }
+
+    /// Programs and files that runs have left on the other machine.
+    fn left(&self) -> Vec<String> {
+        let mut left: Vec<String> = fs::read_dir(self.folder.join("there"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().display().to_string())
+            .collect();
+        for process in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(line) = fs::read(process.path().join("cmdline")) else { continue };
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let program = fs::read_link(process.path().join("exe")).unwrap_or_default();
+            if program.starts_with(self.folder.join("there")) {
+                left.push(line);
+            }
+        }
+        left
+    }
+
+    /// Waits until nothing is left there.
+    fn wait_until_clean(&self) {
+        let begun = Instant::now();
+        while !self.left().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(40), "left: {:?}", self.left());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        let _ = self.sshd.kill();
+        let _ = self.sshd.wait();
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+fn manifest(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("run/manifest.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn nodes_on_other_machine_exchange_bundles() {
+    let Some(machines) = Machines::new("ssh", SCENARIO) else { return };
+    let output = machines.run();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let manifest = manifest(&machines.folder);
+    let results = &manifest["results"];
+    // Requests and replies, bundles, and the parts of the file.
+    assert_eq!(results["round_trips"]["count"], 10, "{results}");
+    assert_eq!((&results["created"], &results["delivered"]), (&Value::from(63), &Value::from(63)), "{results}");
+    assert_eq!(manifest["files"][0]["received_bytes"], 300_000, "{manifest}");
+    // Two links there and two back: the network's own delay is part of theirs.
+    let fastest = results["round_trips"]["min_s"].as_f64().unwrap();
+    assert!((0.180..0.230).contains(&fastest), "{results}");
+    let text = manifest.to_string();
+    for part in ["Machine far: the network there and back took", "One-way times to and from its nodes are wrong by"] {
+        assert!(text.contains(part), "{part}: {manifest}");
+    }
+    machines.wait_until_clean();
+}
+
+#[test]
+fn killed_run_leaves_nothing_on_other_machine() {
+    let Some(machines) = Machines::new("ssh-killed", SCENARIO) else { return };
+    let mut run = machines.command().spawn().unwrap();
+    let begun = Instant::now();
+    let is_node = |line: &String| line.contains(" node ");
+    while !machines.left().iter().any(is_node) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", machines.left());
+        assert!(run.try_wait().unwrap().is_none(), "{:?}", run.wait_with_output());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    machines.wait_until_clean();
+}
+
+#[test]
+fn what_machine_cannot_do_is_told() {
+    let Some(machines) = Machines::new("ssh-refused", SCENARIO) else { return };
+    let run = |scenario: String| {
+        fs::write(machines.folder.join("scenario.toml"), scenario).unwrap();
+        let output = machines.run();
+        let said = String::from_utf8_lossy(&output.stderr).to_string();
+        assert!(!output.status.success(), "{said}");
+        machines.wait_until_clean();
+        said
+    };
+    // The real network is longer than the link.
+    let said = run(SCENARIO.replace("delay = \"30 ms\"", "delay = \"0 s\""));
+    assert!(said.contains("link `second` takes 0ns, and the network to far takes"), "{said}");
+    let said = run(SCENARIO.replace("at = \"far\"", "at = \"ssh://root@192.0.2.2:9\""));
+    assert!(said.contains("machine ssh://root@192.0.2.2:9: connecting by ssh") && said.contains("refused"), "{said}");
+    // A program for other processors.
+    let program = machines.folder.join("farlink");
+    let mut bytes = fs::read(&program).unwrap();
+    bytes[18..20].copy_from_slice(&[243, 0]);
+    fs::write(&program, bytes).unwrap();
+    let said = run(SCENARIO.into());
+    assert!(said.contains("is for riscv64") && said.contains("cargo xtask static --target"), "{said}");
+    let restart = "[[fault]]\nkind = \"restart\"\nnode = \"far\"\nat = \"2 s\"\nduration = \"1 s\"\n";
+    let said = run(format!("{SCENARIO}{restart}"));
+    assert!(said.contains("cannot be restarted"), "{said}");
+}

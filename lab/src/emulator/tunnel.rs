@@ -158,10 +158,10 @@ impl Tunnel {
             frame.iter().for_each(|piece| state.out.extend_from_slice(piece));
             match self.socket.send(&state.out) {
                 Ok(_) => {}
-                // The far end is gone, which its machine tells: a loss, which its missing count shows.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(_) if place > 0 => return Ok(place),
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && place > 0 => return Ok(place),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                // A network that is down is a loss, which the far end counts; the connection tells if it stays down.
+                Err(_) => {}
             }
             state.sent = state.sent.wrapping_add(1);
         }
@@ -177,10 +177,8 @@ impl Tunnel {
             let length = match self.socket.recv(&mut state.datagram) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(received),
-                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) => {
-                    continue;
-                }
-                Err(error) => return Err(error),
+                // A message of a router, or a signal.
+                Err(_) => continue,
             };
             if let Some((head, frame)) = TunnelHead::read(&state.datagram[..length], self.token)
                 && (head.kind, head.tunnel) == (TunnelKind::Frame, self.tunnel)

@@ -1,18 +1,20 @@
 //! A machine reached by SSH, seen from here: the connection, the supervisor there, its files and its tunnels.
 
 use super::clock::{self, Measured};
-use super::protocol::{AgentReply, AgentRequest, GREETING, PART, VERSION};
+use super::program;
+use super::protocol::{AgentRequest, PART, VERSION};
+use super::reader::{Came, News, Reader};
 use crate::supervisor::{self, Reply, Supervisor};
 use anyhow::{Context, Result, bail, ensure};
 use farlink_scenario::SshMachine;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::process::{ChildStdin, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -29,16 +31,6 @@ l=; for f in /lib/ld-* /lib64/ld-*; do [ -e "$f" ] && l="$l$f,"; done
 echo "farlink-machine $(uname -m) ${l:--} $SSH_CONNECTION"
 head -c BYTES >"$d/farlink" && chmod 700 "$d/farlink" && "$d/farlink" lab-agent "$d"
 rm -rf "$d" 2>/dev/null || { sleep 1; rm -rf "$d"; }"#;
-
-/// What the reading thread tells about the connection.
-enum News {
-    /// The machine's shell runs: the words of its line.
-    Greeting(String),
-    /// The agent runs.
-    Hello { version: String, port: u16 },
-    /// All files up to a request have come.
-    Synced,
-}
 
 /// A machine reached by SSH with the hosts of a run.
 pub struct Machine {
@@ -63,9 +55,6 @@ pub struct Machine {
     came: Came,
 }
 
-/// Files that came from a machine.
-type Came = Arc<Mutex<BTreeSet<PathBuf>>>;
-
 impl Machine {
     /// Connects to a machine and starts the program there. `run` is the folder of the run, into which files come back;
     /// `log` the file for what `ssh` says; `folder` that of the scenario.
@@ -79,14 +68,14 @@ impl Machine {
 
     fn start(setup: &SshMachine, folder: &Path, own: &Path, run: &Path, log: &Path) -> Result<Machine> {
         let path = setup.program.as_ref().map_or_else(|| own.to_path_buf(), |program| folder.join(program));
-        let program = fs::read(&path).with_context(|| format!("cannot read the program {}", path.display()))?;
+        let bytes = fs::read(&path).with_context(|| format!("cannot read the program {}", path.display()))?;
         let mut command = Command::new("ssh");
         command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5"]);
         command.args(["-o", "ServerAliveCountMax=3", "-o", "ClearAllForwardings=yes"]);
         if let Some(config) = &setup.config {
             command.arg("-F").arg(folder.join(config));
         }
-        let script = SCRIPT.replace("BYTES", &program.len().to_string());
+        let script = SCRIPT.replace("BYTES", &bytes.len().to_string());
         command.arg("--").arg(&setup.at).arg(format!("exec sh -c '{script}'"));
         let mut child = supervisor::spawn(&mut command, Some(log))?;
         let input = Arc::new(Mutex::new(child.stdin.take().context("no standard input")?));
@@ -114,8 +103,9 @@ impl Machine {
             }
         };
         let News::Greeting(greeting) = wait(CONNECT, "connecting by ssh", hint)? else { bail!("no greeting") };
-        let address = check(&greeting, &program, &path)?;
-        send(&input, &program).ok();
+        let address = program::check(&greeting, &bytes, &path)?;
+        // What fails there is told by its own words.
+        let _ = send(&input, &bytes);
         let hint = "hint: the folder $TMPDIR or /tmp there must have room for the program and allow to run it";
         let News::Hello { version, port } = wait(UPLOAD, "starting the program there", hint)? else {
             bail!("no word of the program there")
@@ -245,64 +235,6 @@ impl Machine {
     }
 }
 
-/// Reader of what comes over the connection.
-struct Reader {
-    news: Sender<News>,
-    reply: Sender<Reply>,
-    /// Folder of the run: no file goes anywhere else.
-    root: PathBuf,
-    came: Came,
-}
-
-impl Reader {
-    fn read(self, mut output: BufReader<ChildStdout>) {
-        let (mut line, mut greeted) = (Vec::new(), false);
-        while output.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-            let text = line.trim_ascii_end();
-            if !greeted {
-                // Shells may print what their owners like first.
-                if let Some(words) = text.strip_prefix(GREETING.as_bytes()) {
-                    greeted = self.news.send(News::Greeting(String::from_utf8_lossy(words).into())).is_ok();
-                }
-            } else if let Err(error) = self.take(text, &mut output) {
-                let _ = self.reply.send(Reply::Failed { reason: format!("{error:#}") });
-                return;
-            }
-            line.clear();
-        }
-    }
-
-    fn take(&self, line: &[u8], output: &mut impl Read) -> Result<()> {
-        match serde_json::from_slice(line) {
-            Ok(AgentReply::Hello { version, port }) => self.news.send(News::Hello { version, port })?,
-            Ok(AgentReply::Synced) => self.news.send(News::Synced)?,
-            Ok(AgentReply::File { path, offset, bytes }) => {
-                ensure!(bytes <= PART, "a part of {bytes} bytes came");
-                let mut part = vec![0; bytes];
-                output.read_exact(&mut part)?;
-                self.keep(&path, offset, &part).with_context(|| format!("cannot write {}", path.display()))?;
-            }
-            Err(_) => self.reply.send(supervisor::read_reply(line))?,
-        }
-        Ok(())
-    }
-
-    fn keep(&self, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
-        let plain = |part| matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_));
-        ensure!(path.starts_with(&self.root) && path.components().all(plain), "it is not in the folder of the run");
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        if let Ok(mut came) = self.came.lock() {
-            came.insert(path.to_path_buf());
-        }
-        let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        file.set_len(offset)?;
-        file.seek(SeekFrom::Start(offset))?;
-        Ok(file.write_all(bytes)?)
-    }
-}
-
 fn send(input: &Mutex<ChildStdin>, bytes: &[u8]) -> std::io::Result<()> {
     input.lock().map_err(|_| std::io::Error::other("a thread panicked"))?.write_all(bytes)
 }
@@ -337,100 +269,14 @@ fn said_in(log: &Path) -> String {
     text.lines().rfind(|line| !line.trim().is_empty()).map_or_else(String::new, |line| format!(": {}", line.trim()))
 }
 
-/// Checks that the machine can run the program; returns its address.
-fn check(greeting: &str, program: &[u8], path: &Path) -> Result<IpAddr> {
-    let words: Vec<&str> = greeting.split_whitespace().collect();
-    let [architecture, loaders, connection @ ..] = &words[..] else { bail!("its shell said `{greeting}`") };
-    let (wanted, loader) = needs(program).with_context(|| format!("{} is no program", path.display()))?;
-    ensure!(
-        same_processor(&wanted, architecture),
-        "its processors are {architecture}, and the program {} is for {wanted}\nhint: `cargo xtask static --target \
-         {architecture}-unknown-linux-musl` builds one, `program` of [node.host] names it",
-        path.display()
-    );
-    if let Some(loader) = loader {
-        ensure!(
-            loaders.split(',').any(|known| known.rsplit('/').next() == loader.rsplit('/').next()),
-            "it has no {loader}, which the program {} needs\nhint: `cargo xtask static` builds a program that needs \
-             nothing, `program` of [node.host] names it",
-            path.display()
-        );
-    }
-    // Address and port of both ends: of this machine, then of that.
-    connection.get(2).and_then(|address| address.parse().ok()).context("its shell knows no SSH_CONNECTION")
-}
-
-fn same_processor(wanted: &str, machine: &str) -> bool {
-    wanted == machine || (wanted == "aarch64" && machine == "arm64")
-}
-
-/// Processors for which a program of 64 bits is, and the loader that it names.
-fn needs(program: &[u8]) -> Option<(String, Option<String>)> {
-    let number = |at: usize, len: usize| -> Option<usize> {
-        let bytes = program.get(at..at.checked_add(len)?)?;
-        Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
-    };
-    program.starts_with(b"\x7fELF\x02\x01").then_some(())?;
-    let processor = match number(18, 2)? {
-        62 => "x86_64".to_string(),
-        183 => "aarch64".to_string(),
-        243 => "riscv64".to_string(),
-        other => format!("processors of number {other}"),
-    };
-    let (start, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    let mut loader = None;
-    for header in (0..count).map(|header| start.saturating_add(header * size)) {
-        // A program header of type PT_INTERP.
-        if number(header, 4)? == 3 {
-            let (from, length) = (number(header + 8, 8)?, number(header + 32, 8)?);
-            let name = program.get(from..from.checked_add(length)?)?;
-            loader = Some(String::from_utf8_lossy(name).trim_end_matches('\0').to_string());
-        }
-    }
-    Some((processor, loader))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn program_must_fit_machine() {
-        let own = fs::read("/proc/self/exe").unwrap();
-        let (processor, loader) = needs(&own).unwrap();
-        assert_eq!(processor, std::env::consts::ARCH);
-        let path = Path::new("/x/farlink");
-        let loaders = loader.clone().unwrap_or("-".into());
-        let greeting = |processor: &str, loaders: &str| format!("{processor} {loaders} 10.0.0.1 5000 10.0.0.2 22");
-        assert_eq!(check(&greeting(&processor, &loaders), &own, path).unwrap(), IpAddr::from([10, 0, 0, 2]));
-        let why = |greeting: &str| check(greeting, &own, path).unwrap_err().to_string();
-        assert!(why(&greeting("mips", &loaders)).contains("its processors are mips"), "{}", why("mips - "));
-        assert!(why(&format!("{processor} {loaders}")).contains("SSH_CONNECTION"));
-        if loader.is_some() {
-            assert!(why(&greeting(&processor, "-")).contains("xtask static"));
-        }
-        assert!(needs(b"#!/bin/sh").is_none() && needs(&own[..40]).is_none());
-    }
-
-    #[test]
-    fn files_stay_in_folder_of_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let reader = Reader { news: channel().0, reply: channel().0, root: folder.path().to_path_buf(), came: Came::default() };
-        let file = folder.path().join("nodes/a/events.jsonl");
-        reader.keep(&file, 0, b"first").unwrap();
-        reader.keep(&file, 5, b" second").unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"first second");
-        reader.keep(&file, 0, b"new").unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"new");
-        for path in [folder.path().join("../x"), "/etc/passwd".into()] {
-            assert!(reader.keep(&path, 0, b"").is_err(), "{path:?}");
-        }
-    }
-
-    #[test]
     fn arguments_reach_the_script() {
         assert!(!SCRIPT.contains('\''), "it is quoted");
         assert!(SCRIPT.contains(super::super::protocol::ARGUMENT));
-        assert!(SCRIPT.contains(GREETING.trim_end()));
+        assert!(SCRIPT.contains(super::super::protocol::GREETING.trim_end()));
     }
 }

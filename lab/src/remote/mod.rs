@@ -6,7 +6,9 @@
 mod agent;
 mod clock;
 mod machine;
+mod program;
 mod protocol;
+mod reader;
 pub(crate) mod relay;
 
 pub(crate) use agent::run_if_asked;

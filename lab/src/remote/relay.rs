@@ -107,11 +107,8 @@ impl Relay {
             let (length, from) = match self.socket.recv_from(&mut self.datagram) {
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                // The emulator's socket is closed, or a signal came.
-                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) => {
-                    continue;
-                }
-                Err(error) => return Err(error),
+                // The emulator's socket is closed, a message of a router, or a signal.
+                Err(_) => continue,
             };
             let datagram = &self.datagram[..length];
             let Some((head, content)) = TunnelHead::read(datagram, self.token) else { continue };

@@ -118,7 +118,11 @@ impl Supervisor {
             Ok(reply) => Ok(Some(reply)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => match &self.machine {
-                Some(machine) => bail!("the connection to machine {machine} ended: {}", self.child.wait()?),
+                Some(machine) => bail!(
+                    "the connection to machine {machine} ended ({})\nhint: the log of the machine has what ssh and the \
+                     shell there said",
+                    self.child.wait()?
+                ),
                 None => bail!("the supervisor ended: {}", self.child.wait()?),
             },
         }

@@ -150,7 +150,16 @@ impl Machines {
 
     fn command(&self) -> Command {
         let mut command = Command::new(FARLINK);
-        command.current_dir(&self.folder).args(["run", "scenario.toml", "--in", "lab", "--out", "run", "--force", "--json"]);
+        command.current_dir(&self.folder).args([
+            "run",
+            "scenario.toml",
+            "--in",
+            "lab",
+            "--out",
+            "run",
+            "--force",
+            "--json",
+        ]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         start_in(&mut command, self.here.as_fd().try_clone_to_owned().ok(), None);
         command

@@ -146,7 +146,8 @@ fn introduce(
     }
     let addresses = [1, 2].map(addresses);
     let rings = rings(std::slice::from_ref(spec))[0];
-    let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu, rings, tunnels: [None, None] };
+    let cable =
+        CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu, rings, tunnels: [None, None] };
     supervisor.tell(&Request::SetUp { hosts: hosts(), cables: vec![cable], routes: Vec::new() })?;
     let set_up = |r: &Reply| match r {
         Reply::SetUp { descriptors, .. } => Some(descriptors.clone()),

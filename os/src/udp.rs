@@ -69,8 +69,7 @@ pub fn path_mtu(socket: &UdpSocket) -> Option<u32> {
     };
     let (mut mtu, mut length) = (0i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the pointers are valid for the call, and the length is that of the value.
-    let result =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut length) };
+    let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut length) };
     u32::try_from(mtu).ok().filter(|mtu| result == 0 && *mtu > 0)
 }
 

@@ -1,8 +1,6 @@
 //! `[node.host]` and `[[phase]]`: machines of nodes, and spans of the run.
 
-use crate::host::{
-    ContainerImage, HostKind, HostSpec, PHASES_MAX, Phase, PhaseEnd, PhaseKind, Processors, SshMachine,
-};
+use crate::host::{ContainerImage, HostKind, HostSpec, PHASES_MAX, Phase, PhaseEnd, PhaseKind, Processors, SshMachine};
 use crate::keys_host::{HOST, PHASE};
 use crate::types::Scenario;
 use farlink_base::{DataVolume, Duration, format_duration};

@@ -199,7 +199,8 @@ impl Mirror {
     fn send_new(&mut self, path: &Path, number: u64) -> io::Result<()> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        let known = self.sent.get(path).filter(|(same, sent)| *same == number && *sent <= length).map(|(_, sent)| *sent);
+        let known =
+            self.sent.get(path).filter(|(same, sent)| *same == number && *sent <= length).map(|(_, sent)| *sent);
         let mut offset = known.unwrap_or(0);
         if known.is_none() {
             self.send(path, 0, &[]);

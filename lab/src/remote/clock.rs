@@ -85,8 +85,7 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     fn ask(&mut self) -> io::Result<()> {
-        let head =
-            TunnelHead { token: self.token, tunnel: self.tunnel, kind: TunnelKind::Probe, number: self.number };
+        let head = TunnelHead { token: self.token, tunnel: self.tunnel, kind: TunnelKind::Probe, number: self.number };
         self.number += 1;
         let mut datagram = head.bytes().to_vec();
         datagram.extend_from_slice(&monotonic_ns().to_be_bytes());

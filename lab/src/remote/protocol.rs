@@ -20,9 +20,7 @@ pub enum AgentRequest {
         mode: u32,
     },
     /// Send the files of these folders as they grow. Replies: [`AgentReply::File`].
-    Watch {
-        folders: Vec<PathBuf>,
-    },
+    Watch { folders: Vec<PathBuf> },
     /// Send what is new in the watched folders. Reply: [`AgentReply::Synced`].
     Sync,
     /// The testbed is still there. No reply.
@@ -40,11 +38,7 @@ pub enum AgentReply {
         port: u16,
     },
     /// A part of a file, which now ends with it; its bytes follow.
-    File {
-        path: PathBuf,
-        offset: u64,
-        bytes: usize,
-    },
+    File { path: PathBuf, offset: u64, bytes: usize },
     /// Everything new up to the request was sent.
     Synced,
 }

@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn files_stay_in_folder_of_run() {
         let folder = tempfile::tempdir().unwrap();
-        let reader = Reader { news: channel().0, reply: channel().0, root: folder.path().to_path_buf(), came: Came::default() };
+        let reader =
+            Reader { news: channel().0, reply: channel().0, root: folder.path().to_path_buf(), came: Came::default() };
         let file = folder.path().join("nodes/a/events.jsonl");
         reader.keep(&file, 0, b"first").unwrap();
         reader.keep(&file, 5, b" second").unwrap();

@@ -195,9 +195,10 @@ impl Crew {
     /// Sentences about the machines, their networks and clocks; call it while their relays still run.
     pub fn describe(&self, scenario: &Scenario) -> Vec<String> {
         let describe = |(number, machine): (usize, &Machine)| {
-            let largest = scenario.links.iter().filter(|link| {
-                link.between.into_iter().any(|node| self.of_host[node] == Some(number))
-            });
+            let largest = scenario
+                .links
+                .iter()
+                .filter(|link| link.between.into_iter().any(|node| self.of_host[node] == Some(number)));
             let largest = largest.map(|link| link.mtu_bytes).max().unwrap_or(0);
             [network_of(machine, largest), clocks_of(machine, machine.measure_again())]
         };
@@ -323,7 +324,8 @@ fn network_of(machine: &Machine, largest: u32) -> String {
 /// What is known of a machine's clocks from the measurements before and after the run.
 fn clocks_of(machine: &Machine, after: Option<Measured>) -> String {
     let before = machine.measured;
-    let ahead = |ns: i64| format!("{:.3} ms {}", ns.unsigned_abs() as f64 / 1e6, if ns < 0 { "behind" } else { "ahead" });
+    let ahead =
+        |ns: i64| format!("{:.3} ms {}", ns.unsigned_abs() as f64 / 1e6, if ns < 0 { "behind" } else { "ahead" });
     let half = |measured: &Measured| measured.fastest.as_secs_f64() * 1e6 / 2.0;
     // What the clocks drifted apart during the run adds to the error of a single measurement.
     let (drift, error) = match &after {

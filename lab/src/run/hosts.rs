@@ -109,7 +109,8 @@ pub fn check_machines(scenario: &Scenario) -> Result<()> {
     let there = |node: usize| scenario.nodes[node].host.ssh().is_some();
     let Some(first) = (0..scenario.nodes.len()).find(|node| there(*node)) else { return Ok(()) };
     let name = |node: usize| &scenario.nodes[node].name;
-    if let Some(node) = (0..scenario.nodes.len()).find(|n| there(*n) && !scenario.nodes[*n].implementation.is_farlink()) {
+    if let Some(node) = (0..scenario.nodes.len()).find(|n| there(*n) && !scenario.nodes[*n].implementation.is_farlink())
+    {
         bail!(
             "node `{}` runs {} on another machine, and only our node can be brought there\nhint: run it here, or start \
              it there by hand, behind an interface (kind = \"interface\")",

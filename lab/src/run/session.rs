@@ -18,9 +18,7 @@ use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
 use crate::emulator::capture::CaptureSummary;
 use crate::emulator::{Lateness, MachineWatch};
-use crate::supervisor::{
-    LinkModels, LinkReport, ProcessUsage, Reply, Request, Role, SignalName, SpawnSetup,
-};
+use crate::supervisor::{LinkModels, LinkReport, ProcessUsage, Reply, Request, Role, SignalName, SpawnSetup};
 use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
 use farlink_report::SampleRow;

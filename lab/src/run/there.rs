@@ -52,7 +52,8 @@ impl LabSession<'_> {
             }
             Reply::EmulatorEnded { usage, killed_for_memory, .. } => {
                 let killed = self.scenario.nodes.iter().zip(killed_for_memory).enumerate();
-                for (_, (node, killed)) in killed.filter(|(host, (_, n))| *n > 0 && self.crew.has(Some(machine), *host)) {
+                for (_, (node, killed)) in killed.filter(|(host, (_, n))| *n > 0 && self.crew.has(Some(machine), *host))
+                {
                     let text = format!("Node {}: {killed} processes were killed at its memory limit.", node.name);
                     self.remarks.disturbances.push(text);
                 }

@@ -60,7 +60,13 @@ fn main() -> ExitCode {
 
 fn set_up(supervisor: &mut Supervisor, links: &str) {
     let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
-    let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500, rings: [4 << 20, 0] };
+    let cable = CableSetup {
+        hosts: [0, 1],
+        addresses: [address(1), address(2)],
+        mtu: 1500,
+        rings: [4 << 20, 0],
+        tunnels: [None, None],
+    };
     supervisor
         .tell(&Request::SetUp { hosts: vec![HostSetup::default(); 2], cables: vec![cable], routes: vec![] })
         .unwrap();
@@ -185,7 +191,13 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     let plain = HostTcp { congestion: Some("reno".into()), sack: false, window_scaling: false, ..tcp };
     let reno = HostSetup { tcp: plain, ..HostSetup::default() };
     let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
-    let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500, rings: [0; 2] };
+    let cable = CableSetup {
+        hosts: [0, 1],
+        addresses: [address(1), address(2)],
+        mtu: 1500,
+        rings: [0; 2],
+        tunnels: [None, None],
+    };
     supervisor.tell(&Request::SetUp { hosts: vec![cubic, reno], cables: vec![cable], routes: vec![] }).unwrap();
     let file = std::env::temp_dir().join(format!("farlink-tcp-{}", std::process::id()));
     let settings = "cd /proc/sys/net/ipv4; cat tcp_sack tcp_window_scaling tcp_wmem tcp_rmem; ip route 2>/dev/null";

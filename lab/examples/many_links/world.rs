@@ -81,7 +81,13 @@ impl ManyLinks {
                 let [high, low] = (link as u16).to_be_bytes();
                 vec![(IpAddr::from(Ipv4Addr::new(10, high, low, end)), 30)]
             };
-            CableSetup { hosts: self.ends(link), addresses: [address(1), address(2)], mtu: 1500, rings: [0; 2] }
+            CableSetup {
+                hosts: self.ends(link),
+                addresses: [address(1), address(2)],
+                mtu: 1500,
+                rings: [0; 2],
+                tunnels: [None, None],
+            }
         };
         let hosts = (0..self.hosts).map(|host| HostSetup { name: format!("h{host}"), ..HostSetup::default() });
         let cables = (0..self.links).map(cable).collect();

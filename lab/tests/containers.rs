@@ -264,7 +264,7 @@ fn limits_and_accounts_hold(place: &Place) {
         Ok(supervisor) => supervisor,
         Err(error) => return println!("skipped: no control groups with limits may be made: {error:#}"),
     };
-    supervisor.tell(&Request::Probe { interval_ms: 20, tcp: false, stores: Vec::new() }).unwrap();
+    supervisor.tell(&Request::Probe { interval_ms: 20, start_ns: 0, tcp: false, stores: Vec::new() }).unwrap();
     place.spawn(&mut supervisor, 1, &["burn", "20000000"]);
     let burnt = |r: &Reply| {
         let Reply::Read { readings, .. } = r else { return None };

@@ -252,7 +252,7 @@ fn a_missing_program_is_named(supervisor: &mut Supervisor) {
 }
 
 fn probe(supervisor: &mut Supervisor) {
-    supervisor.tell(&Request::Probe { interval_ms: 20, tcp: true, stores: Vec::new() }).unwrap();
+    supervisor.tell(&Request::Probe { interval_ms: 20, start_ns: 0, tcp: true, stores: Vec::new() }).unwrap();
 }
 
 /// Waits for a reading of a role that fulfils a condition; `None` after some seconds.

@@ -84,7 +84,11 @@ impl Machine {
         let (root, came) = (run.to_path_buf(), Came::default());
         let into = Arc::clone(&came);
         std::thread::spawn(move || Reader { news, reply, root, came: into }.read(BufReader::new(output)));
-        let hint = "hint: `ssh` must get there without a password: try `ssh -o BatchMode=yes` by hand";
+        let at = &setup.at;
+        let config = setup.config.as_ref().map_or_else(String::new, |c| format!("-F {} ", folder.join(c).display()));
+        let hint = format!(
+            "hint: `ssh` must get there without a password: try `ssh {config}-o BatchMode=yes {at} true` by hand"
+        );
         let mut wait = |most: Duration, what: &str, hint: &str| match told.recv_timeout(most) {
             Ok(news) => Ok(news),
             Err(RecvTimeoutError::Timeout) => {
@@ -102,11 +106,12 @@ impl Machine {
                 bail!("{what}{said} (ssh: {status})\n{hint}")
             }
         };
-        let News::Greeting(greeting) = wait(CONNECT, "connecting by ssh", hint)? else { bail!("no greeting") };
+        let News::Greeting(greeting) = wait(CONNECT, "connecting by ssh", &hint)? else { bail!("no greeting") };
         let address = program::check(&greeting, &bytes, &path)?;
         // What fails there is told by its own words.
         let _ = send(&input, &bytes);
-        let hint = "hint: the folder $TMPDIR or /tmp there must have room for the program and allow to run it";
+        let hint = "hint: the folder $TMPDIR or /tmp there must have room for the program and allow to run it, and the \
+                    libraries that it loads must be there (`cargo xtask static` builds one that loads none)";
         let News::Hello { version, port } = wait(UPLOAD, "starting the program there", hint)? else {
             bail!("no word of the program there")
         };

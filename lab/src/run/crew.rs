@@ -146,15 +146,21 @@ impl Crew {
                 Some(machine) => self.machines[*machine].supervisor.tell(request),
                 None => self.local.tell(request),
             },
-            Request::Probe { interval_ms, tcp, stores } => {
+            Request::Probe { interval_ms, start_ns, tcp, stores } => {
                 for number in 0..self.machines.len() {
                     let there = |(host, _): &&(usize, PathBuf)| self.of_host[*host] == Some(number);
                     let stores = stores.iter().filter(there).cloned().collect();
-                    let request = Request::Probe { interval_ms: *interval_ms, tcp: *tcp, stores };
+                    let start_ns = start_ns.saturating_add_signed(self.ahead(number)[0]);
+                    let request = Request::Probe { interval_ms: *interval_ms, start_ns, tcp: *tcp, stores };
                     self.machines[number].supervisor.tell(&request)?;
                 }
                 let here = stores.iter().filter(|(host, _)| self.of_host[*host].is_none()).cloned().collect();
-                self.local.tell(&Request::Probe { interval_ms: *interval_ms, tcp: *tcp, stores: here })
+                self.local.tell(&Request::Probe {
+                    interval_ms: *interval_ms,
+                    start_ns: *start_ns,
+                    tcp: *tcp,
+                    stores: here,
+                })
             }
             Request::Phase { .. } | Request::StopEmulator => {
                 self.machines.iter_mut().try_for_each(|machine| machine.supervisor.tell(request))?;

@@ -136,7 +136,7 @@ impl LabSession<'_> {
     }
 
     pub fn note_boundary(&mut self, at_ns: u64, dropped: u64) -> Result<()> {
-        self.samples_dropped = dropped;
+        self.samples_dropped = self.samples_dropped.max(dropped);
         let at = Duration::from_nanos(at_ns.saturating_sub(self.start_ns));
         if self.ended {
             self.phases.close(at, &mut self.usages);

@@ -222,7 +222,7 @@ impl<'a> LabSession<'a> {
         let tcp = self.scenario.links.iter().any(|link| link.layer.kind.medium == Medium::Streams);
         // Reading is costly, so the probes read ten times a second, whatever interval the scenario wants between rows.
         let interval_ms = PROBE_INTERVAL.as_millis() as u64;
-        self.crew.tell(&Request::Probe { interval_ms, tcp, stores })
+        self.crew.tell(&Request::Probe { interval_ms, start_ns: self.start_ns, tcp, stores })
     }
 
     pub fn context(&self, index: usize) -> NodeContext<'_> {

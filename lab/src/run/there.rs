@@ -44,6 +44,7 @@ impl LabSession<'_> {
                     waits.iter().for_each(|[ns, times]| own.add_many(*ns, *times));
                 }
             }
+            Reply::Phase { dropped, .. } => self.samples_dropped = self.samples_dropped.max(dropped),
             Reply::Exited { id, code, signal, usage, .. } => return self.note_exit(id, code, signal, usage),
             Reply::Relayed { lost } => {
                 // What arrives at the first end of a link is the reverse direction.

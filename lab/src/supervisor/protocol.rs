@@ -56,6 +56,8 @@ pub enum Request {
     Probe {
         /// Time between two samples, in milliseconds.
         interval_ms: u64,
+        /// Start of the run in monotonic ns of this machine; samples missed before it do not count as left out.
+        start_ns: u64,
         /// Whether TCP connections are sampled.
         tcp: bool,
         /// Folders whose size is sampled, each with the index of its host.

@@ -102,7 +102,10 @@ struct Server {
     children: BTreeMap<u32, u32>,
     probes: Vec<Box<dyn Probe>>,
     interval_ns: Option<u64>,
+    /// Earliest time of the next sample, in monotonic ns: reading must not take more than a fifth of the time.
     next_sample_ns: u64,
+    /// Time at which the next sample is due, in monotonic ns; 0 before the first one.
+    due_ns: u64,
     /// Start of the run in monotonic ns; samples missed before it do not count as left out.
     start_ns: u64,
     /// Number of samples left out because reading took too long.
@@ -130,6 +133,7 @@ impl Server {
             probes: Vec::new(),
             interval_ns: None,
             next_sample_ns: 0,
+            due_ns: 0,
             start_ns: 0,
             dropped: 0,
             waits: BTreeMap::new(),
@@ -140,7 +144,6 @@ impl Server {
         match request {
             Request::SetUp { hosts, cables, routes } => self.set_up(hosts, &cables, &routes),
             Request::Emulate { links, seed, start_ns, interval_ms, captures, retention } => {
-                self.start_ns = start_ns.unwrap_or(0);
                 let mut plan = link_plan(&links)?;
                 plan.retention = plan.retention.filter(|_| retention);
                 self.emulate(&plan, seed, start_ns, Duration::from_millis(interval_ms), &captures)
@@ -154,7 +157,8 @@ impl Server {
                 }
                 Ok(())
             }
-            Request::Probe { interval_ms, tcp, stores } => {
+            Request::Probe { interval_ms, start_ns, tcp, stores } => {
+                self.start_ns = start_ns;
                 self.interval_ns = Some(interval_ms.max(1) * 1_000_000);
                 self.probes = probes::all(tcp, stores);
                 Ok(())
@@ -379,9 +383,8 @@ impl Server {
     fn sample(&mut self) {
         let now = monotonic_ns();
         let Some(interval) = self.interval_ns.filter(|_| self.own_proc && now >= self.next_sample_ns) else { return };
-        if self.next_sample_ns > 0 {
-            self.dropped += self.left_out(self.next_sample_ns, now, interval);
-        }
+        self.dropped += self.left_out(now);
+        self.due_ns = now + interval;
         self.read(now);
         for (child, id) in &self.children {
             // Empty on kernels that do not count waits.
@@ -389,16 +392,17 @@ impl Server {
             let before = self.waits.insert(*child, waits.clone()).unwrap_or_default();
             say(&Reply::Waited { id: *id, at_ns: now, waits: mean_waits(&before, &waits) });
         }
-        // Bounds the time for reading to a fifth, since this process must also start programs.
+        // This process must also start programs.
         let cost = monotonic_ns() - now;
-        self.next_sample_ns = (now + interval).max(now + 5 * cost);
-        self.dropped += self.left_out(now + interval, self.next_sample_ns, interval);
+        self.next_sample_ns = self.due_ns.max(now + 5 * cost);
     }
 
-    /// Number of samples of the run that were left out between the time at which a sample was due and the time at which
-    /// it was taken.
-    fn left_out(&self, due_ns: u64, taken_ns: u64, interval_ns: u64) -> u64 {
-        taken_ns.saturating_sub(due_ns.max(self.start_ns)) / interval_ns
+    /// Number of samples of the run that were left out between the time at which one was due and now.
+    fn left_out(&self, now_ns: u64) -> u64 {
+        match self.interval_ns {
+            Some(interval) if self.due_ns > 0 => now_ns.saturating_sub(self.due_ns.max(self.start_ns)) / interval,
+            _ => 0,
+        }
     }
 
     fn read(&mut self, now: u64) {
@@ -418,7 +422,7 @@ impl Server {
             let mut hosts = ProbedHosts { accounts, namespaces: &self.hosts, emulator: self.emulator };
             self.probes.iter_mut().for_each(|probe| probe.begin_phase(&mut hosts));
         }
-        say(&Reply::Phase { number, at_ns: now, dropped: self.dropped });
+        say(&Reply::Phase { number, at_ns: now, dropped: self.dropped + self.left_out(now) });
     }
 }
 
@@ -559,11 +563,14 @@ mod tests {
     #[test]
     fn samples_before_the_run_are_not_missed() {
         let mut server = Server::new(true, GroupName { process: 1, start: 1 }, Hierarchies::default());
-        server.start_ns = 5000;
-        let left_out = |due, taken| server.left_out(due, taken, 100);
+        (server.start_ns, server.interval_ns) = (5000, Some(100));
+        let mut left_out = |due, taken| {
+            server.due_ns = due;
+            server.left_out(taken)
+        };
         assert_eq!(
-            (left_out(1000, 4000), left_out(1000, 5250), left_out(6000, 6099), left_out(6000, 6300)),
-            (0, 2, 0, 3)
+            (left_out(1000, 4000), left_out(1000, 5250), left_out(6000, 6099), left_out(6000, 6300), left_out(0, 9000)),
+            (0, 2, 0, 3, 0)
         );
     }
 }

@@ -1,6 +1,7 @@
 //! `farlink lab`: implementations that the testbed can run, and checks of them.
 
 use crate::CliError;
+use crate::lab_bisect::{self, BisectArgs};
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use farlink_cla::registry::NAMES;
@@ -43,6 +44,8 @@ enum What {
         /// Scenario file.
         scenario: PathBuf,
     },
+    /// Find among builds of an implementation the first with a different value of a metric.
+    Bisect(BisectArgs),
     /// Try an implementation against another one over every layer that both have.
     Check {
         /// Name of a driver, or NAME@FOLDER for programs in that folder. With --matrix it may be left out, for all pairs
@@ -79,6 +82,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
             Ok(())
         }
         What::Show { name, scenario } => show(&name, &scenario),
+        What::Bisect(args) => lab_bisect::run(&args),
         What::Check { name, with, matrix, layer, out, json } => {
             let program = std::env::current_exe().map_err(anyhow::Error::from)?;
             let stop = farlink_os::process::watch_termination()?;

@@ -24,6 +24,7 @@ mod emulate;
 mod flow;
 mod init;
 mod lab;
+mod lab_bisect;
 mod meetings;
 mod node;
 mod node_store;

@@ -2,6 +2,7 @@
 
 mod app;
 mod bench;
+mod bisect;
 mod campaign;
 mod containers;
 mod documentation;

@@ -20,7 +20,7 @@ impl Results<'_> {
     }
 
     /// Values that papers give for a point of the figure, each with the quantile (0 to 1) that it is.
-    fn papers(&self, figure: &Figure, spot: Spot) -> impl Iterator<Item = (f64, f64)> {
+    pub(crate) fn papers(&self, figure: &Figure, spot: Spot) -> impl Iterator<Item = (f64, f64)> {
         let here = move |paper: &&crate::types::Paper| {
             paper.series == spot.series.unwrap_or(0) && paper.facet.is_none_or(|facet| Some(facet) == spot.facet)
         };

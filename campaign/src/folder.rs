@@ -124,8 +124,12 @@ pub struct CampaignStatus {
     pub failed: Vec<(String, String)>,
     /// Number of cells still to be run, failed ones included.
     pub left: usize,
-    /// Number of cells in the folder that are not in the current plan.
+    /// Number of cells in the folder that belong to no point of the current plan.
     pub strangers: usize,
+    /// Number of cells of the plan's points with seeds after the last repetition.
+    pub surplus: usize,
+    /// Number of repetitions that would include all these cells.
+    pub surplus_repetitions: u64,
     /// Number of cells run by other versions of the program.
     pub other_versions: usize,
     /// Number of cells that ran more than once because they were disturbed.
@@ -157,6 +161,9 @@ impl CampaignFolder {
         keep_runs: bool,
         version: &str,
     ) -> Result<CampaignFolder> {
+        if path.exists() && !path.is_dir() {
+            bail!("{} is no folder\nhint: --out names a folder that is not there, or empty", path.display());
+        }
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             // The folder most likely holds an interrupted campaign.
             let hint = match CampaignFolder::open(path) {
@@ -262,17 +269,20 @@ impl CampaignFolder {
         lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Removes the remains of unfinished and failed cells. Call it with the lock held.
+    /// Removes the remains of unfinished and failed cells, which have the names of cells; whatever else lies in the
+    /// folders is kept. Call it with the lock held.
     ///
     /// # Errors
     /// When a file or folder cannot be removed.
     pub fn clean(&self) -> Result<()> {
-        for name in self.names("cells")?.into_iter().filter(|name| name.starts_with('.')) {
+        let why = |path: &Path| format!("cannot remove {}\nhint: move it elsewhere, and resume", path.display());
+        for name in self.names("cells")?.into_iter().filter(|name| is_unfinished(name)) {
             let path = self.path.join("cells").join(name);
-            fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            fs::remove_dir_all(&path).with_context(|| why(&path))?;
         }
-        for name in self.names("failed")? {
-            fs::remove_file(self.path.join("failed").join(name))?;
+        for name in self.names("failed")?.into_iter().filter(|name| failed_cell(name).is_some()) {
+            let path = self.path.join("failed").join(name);
+            fs::remove_file(&path).with_context(|| why(&path))?;
         }
         Ok(())
     }
@@ -399,18 +409,29 @@ impl CampaignFolder {
         let names: BTreeSet<String> = plan.cells().into_iter().map(|cell| plan.name(cell)).collect();
         let (records, samples) = (self.records(plan)?, plan.campaign.samples());
         let done = records.iter().filter(|(_, record)| record.numbers.has_all(&samples)).count();
-        let there = self.names("cells")?.into_iter().filter(|name| !name.starts_with('.'));
+        let there = self.names("cells")?.into_iter().filter(|name| !name.starts_with('.') && !names.contains(name));
+        let points: BTreeSet<(&str, u32)> =
+            plan.configurations.iter().map(|point| (point.name.as_str(), point.hash as u32)).collect();
+        // Cells of these points with seeds before the first are of a campaign with another first seed.
+        let (surplus, strangers): (Vec<String>, Vec<String>) = there.partition(|name| {
+            parts_of(name)
+                .is_some_and(|(point, seed, hash)| points.contains(&(point, hash)) && seed >= plan.campaign.first_seed)
+        });
+        let seeds = surplus.iter().filter_map(|name| Some(parts_of(name)?.1));
+        let surplus_repetitions = seeds.max().map_or(0, |seed| seed - plan.campaign.first_seed + 1);
         let why = |name: &String| fs::read_to_string(self.path.join("failed").join(name)).unwrap_or_default();
-        let failed = self
-            .names("failed")?
-            .into_iter()
-            .map(|name| (name.trim_end_matches(".txt").to_string(), why(&name).trim_end().to_string()));
+        let failed = self.names("failed")?.into_iter().filter_map(|name| {
+            let cell = failed_cell(&name)?.to_string();
+            Some((cell, why(&name).trim_end().to_string()))
+        });
         Ok(CampaignStatus {
             about: self.about.clone(),
             done,
             failed: failed.collect(),
             left: names.len() - done,
-            strangers: there.filter(|name| !names.contains(name)).count(),
+            strangers: strangers.len(),
+            surplus: surplus.len(),
+            surplus_repetitions,
             other_versions: records.iter().filter(|(_, record)| record.version != version).count(),
             repeated: records.iter().filter(|(_, record)| !record.tries.is_empty()).count(),
             disturbed: records
@@ -421,6 +442,31 @@ impl CampaignFolder {
             spent_s: records.iter().map(|(_, record)| record.wall_s).sum(),
         })
     }
+}
+
+/// Splits the name of a cell into that of its point, the seed, and the hash ([`CampaignPlan::name`]); `None` for other
+/// names.
+fn parts_of(name: &str) -> Option<(&str, u64, u32)> {
+    let (rest, hash) = name.rsplit_once('_')?;
+    let (point, seed) = rest.rsplit_once("_s")?;
+    let is_hex = hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some((point, seed.parse().ok()?, u32::from_str_radix(hash, 16).ok().filter(|_| is_hex)?))
+}
+
+/// Whether this is the name of a folder in `cells` whose cell did not end: `.NAME`, or `.NAME.try1` of a disturbed run.
+fn is_unfinished(name: &str) -> bool {
+    let Some(cell) = name.strip_prefix('.') else { return false };
+    let cell = match cell.rsplit_once(".try") {
+        Some((cell, number)) if number.parse::<u64>().is_ok() => cell,
+        _ => cell,
+    };
+    parts_of(cell).is_some()
+}
+
+/// Cell that failed, by the name of a file in `failed`: `NAME.txt`, or `NAME.new` while it is written.
+fn failed_cell(file: &str) -> Option<&str> {
+    let cell = file.strip_suffix(".txt").or_else(|| file.strip_suffix(".new"))?;
+    parts_of(cell).map(|_| cell)
 }
 
 /// Fails if a path is a symbolic link: everything read, written or removed here must lie in the folder.

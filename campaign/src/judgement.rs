@@ -67,7 +67,7 @@ pub struct Judgement {
     pub uncorrected: ClaimCounts,
     /// The first comparison against, or else the first open one, in words.
     pub worst: String,
-    /// Reasons why comparisons could not be decided, or rest on fewer runs, in words.
+    /// Reasons why there are no comparisons, why some could not be decided, or rest on fewer runs, in words.
     pub reasons: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl Judgement {
 
     fn corrected_text(&self) -> String {
         if self.counts.all() == 0 {
-            return "none of its points is in this size".into();
+            return self.reasons.join("; ");
         }
         let mut text = self.counts.text();
         if self.verdict != ClaimVerdict::Confirmed && !self.worst.is_empty() {
@@ -135,7 +135,8 @@ mod tests {
         let told = judged(some, some, "city CCC less none -0.1 ± 0.01", &[]).text();
         assert_eq!(told, "1 of 4 in favour, 1 against, 2 open: city CCC less none -0.1 ± 0.01");
         let none = counts(0, 0, 0);
-        assert_eq!(judged(none, none, "", &[]).full_text(), "none of its points is in this size");
+        let size = "none of its points is in this size";
+        assert_eq!(judged(none, none, "", &[size]).full_text(), size);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::metrics::NAMES;
 pub(crate) use crate::metrics::NAMES as NAMES_OF_METRICS;
 use farlink_config::Fallback::{Absent, Is, Required};
-use farlink_config::Kind::{Choice, Count, File, Name, Share, Table, Tables, Text};
+use farlink_config::Kind::{Choice, Count, Name, Share, Table, Tables, Text};
 use farlink_config::{Key, Kind, Section, key};
 
 const fn other(what: &'static str, example: &'static str) -> Kind {
@@ -23,6 +23,7 @@ pub const INTERVALS: &[&str] = &["95 %", "99 %"];
 /// Names of the claim rules.
 pub const RULES: &[&str] = &["above", "below", "similar", "rises", "falls", "between"];
 
+const SCENARIO: Kind = other("file, relative to this one", "\"scenario.toml\"");
 const LABELS: Kind = other("label, or list of them", "\"none\"");
 const CHOSEN: Kind = other("table: axis = label", "{ buffer = \"1 MB\" }");
 const SEVERAL: Kind = other("table: axis = label, or list of them", "{ control = \"afner\", router = [\"prophet\"] }");
@@ -31,7 +32,7 @@ const SETS: Kind = other("table: key of the scenario = value", "{ \"group[walker
 const TOP: &[Key] = &[
     key("name", Name, Required, "Name in folders and reports."),
     key("description", Text, Absent, "Description in a sentence or two."),
-    key("scenario", File, Required, "The scenario that is varied; a figure may name another."),
+    key("scenario", SCENARIO, Required, "The scenario that is varied; a figure may name another."),
     key("world", Choice(WORLDS), Is("sim"), "World in which cells run: simulation or testbed."),
     key(
         "repetitions",
@@ -131,7 +132,7 @@ const FIGURE_KEYS: &[Key] = &[
     ),
     key("phase", Text, Absent, "Phase of the scenario of which the metric is taken; without it, the whole run."),
     key("node", Text, Absent, "Node of the scenario at which it is taken; without it, all."),
-    key("scenario", File, Absent, "Another scenario than the campaign's."),
+    key("scenario", SCENARIO, Absent, "Another scenario than the campaign's."),
     key(
         "world",
         Choice(WORLDS),
@@ -215,18 +216,25 @@ const CLAIM_KEYS: &[Key] = &[
     key("quantile", Share, Is("0.5"), "In a figure of distributions: the quantile of each run that it is about."),
     key(
         "margin",
-        Share,
+        other("0 to 1, or `\"0.1 %\"`; for `above` also more", "0.1"),
         Is("0.1"),
-        "For `similar`: largest difference, as a fraction of the reference series' mean. For `above` and `below`: least difference, 0 unless given; `below` with 0.8 is below a fifth of the reference.",
+        "For `similar`: largest difference, as a fraction of the reference series, whose own variation counts: 10 % of each run's reference, not of the mean. For `above` and `below`: least difference, 0 unless given; `below` with 0.8 is below a fifth of the reference, `above` with 1.5 above two and a half times.",
     ),
-    key("range", other("[least, most]", "[0.0, 0.4]"), Absent, "For `between`: least and largest value of the mean."),
+    key(
+        "range",
+        other("[least, most]", "[0.0, 0.4]"),
+        Absent,
+        "For `between`: least and largest value of the mean. With both the same, such as `[1.0, 1.0]`, the claim is about every run: one that differs contradicts it. An end at a limit of the metric, such as a delivery ratio of 1, is not tested.",
+    ),
 ];
 /// Keys of a `[[figure.claim]]` table.
 pub const CLAIM: Section = Section {
     name: "figure.claim",
     help: "A claim is a set of comparisons, each of differences between runs with the same seed, decided by Student's t at \
         the figure's level with Holm's correction for the number of comparisons. It is confirmed when every comparison is \
-        decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs decide nothing.",
+        decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs decide nothing. \
+        Where all runs are equal there is no test: three or more decide, two do not. Values count as equal up to one part in \
+        10^9, which is rounding.",
     keys: CLAIM_KEYS,
 };
 

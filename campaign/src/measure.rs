@@ -84,6 +84,10 @@ impl CellNumbers {
             (false, false) => self.narrowed.get(&measured.key()).copied(),
         }
     }
+    /// Whether the run has a value of a metric, of a distribution at least one.
+    pub(crate) fn has_value(&self, measured: &Measured) -> bool {
+        self.value(measured, 0.5).is_some() || self.spread(measured).is_some()
+    }
     /// Whether the run was measured with all of these distributions, empty ones included.
     pub(crate) fn has_all(&self, samples: &[Measured]) -> bool {
         samples.iter().all(|one| self.samples.contains_key(&one.key()))

@@ -28,6 +28,19 @@ impl Metric {
     pub fn is_sample(&self) -> bool {
         matches!(self.of, MetricSource::Sample(_))
     }
+    /// Whether only the testbed measures it.
+    pub fn is_of_testbed(&self) -> bool {
+        let parts = ["cpu_percent", "memory_peak_", "retention_", "goodput_of_baseline", "baseline_bit_s"];
+        parts.iter().any(|part| self.name.starts_with(part))
+    }
+    /// Least and largest value that it can have, infinite where it has no such limit.
+    pub(crate) fn limits(&self) -> (f64, f64) {
+        // The time at a zero-work relay is subtracted from retention, and may be longer.
+        let least = if self.name.starts_with("retention_") { f64::NEG_INFINITY } else { 0.0 };
+        // Pings are offered without their answers, which are delivered: the ratio can then exceed 1.
+        let is_share = matches!(self.name, "delivery_ratio" | "delivery_of_created");
+        (least, if is_share { 1.0 } else { f64::INFINITY })
+    }
     /// Value of a run; `None` where the run has none, and for distributions.
     pub(crate) fn value(&self, ran: &Ran<'_>) -> Option<f64> {
         match self.of {
@@ -126,7 +139,7 @@ pub const METRICS: &[Metric] = metrics! {
     "hops_mean", "nodes reached", Ratio, Run, "Nodes that received a delivered bundle, over all its copies, mean.",
         Value |ran| ran.statistics.hops_mean;
     "sent_bytes", "bytes on links", Bytes, Run,
-        "Bytes sent on all links in both directions, headers, repetitions and link overhead included.",
+        "Bytes sent on all links in both directions, headers, repetitions and link overhead included. Radios are no links: a scenario without links has no value.",
         Value |ran| (!ran.statistics.links.is_empty())
             .then(|| ran.statistics.links.iter().map(|link| link.sent_bytes).sum::<u64>() as f64);
     "drops", "copies dropped", Count, Run, "Copies that nodes deleted undelivered, for any reason.",
@@ -238,6 +251,7 @@ mod tests {
                 _ => "",
             };
             assert!(name.ends_with(unit), "{name} is in {unit}");
+            assert!(found.is_of_testbed() || !found.help.contains("Testbed"), "{name}");
         }
         assert!(metric("x").is_none());
     }

@@ -32,6 +32,11 @@ impl ConfidenceLevel {
     }
 }
 
+/// Relative difference up to which values count as equal: rounding, such as of 0.1 + 0.2 and 0.3, decides nothing.
+pub(crate) const EQUALITY: f64 = 1e-9;
+// Largest magnitude of Hedges' g that is reported: runs that hardly vary would give numbers without a meaning.
+const EFFECT_MAX: f64 = 1000.0;
+
 /// A sample mean with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {
@@ -52,33 +57,42 @@ impl Interval {
     }
     /// Computes the interval of these values at a confidence level; `None` as for [`Interval::of`].
     pub fn at(values: &[f64], level: ConfidenceLevel) -> Option<Interval> {
-        let count = values.len();
-        // Rounding must not make equal values differ from their mean: it would look like a tiny deviation.
-        let are_equal = values.windows(2).all(|pair| pair[0] == pair[1]);
-        let sum = || values.iter().sum::<f64>();
-        let mean = if are_equal { values.first().copied()? } else { sum() / count as f64 };
+        let scale = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+        Interval::of_scale(values, level, scale)
+    }
+    /// As [`Interval::at`], for values computed from numbers up to `scale`: values count as equal, and their mean as 0,
+    /// if they differ by no more than the rounding of such numbers.
+    pub(crate) fn of_scale(values: &[f64], level: ConfidenceLevel, scale: f64) -> Option<Interval> {
+        let (count, floor) = (values.len(), EQUALITY * scale);
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // The mean of equal values must not differ from them by rounding.
+        let first = values.first().copied()?;
+        let are_same = values.iter().all(|value| *value == first);
+        let mean = if are_same { first } else { values.iter().sum::<f64>() / count as f64 };
         if !mean.is_finite() {
             return None;
         }
+        let mean = if mean.abs() <= floor { 0.0 } else { mean };
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let squares = if most - least <= floor { 0.0 } else { squares };
         let deviation = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
         let half = deviation.map(|deviation| student_t(count - 1, level) * deviation / (count as f64).sqrt());
         Some(Interval { count, mean, deviation, half })
     }
     /// Two-sided p-value of the t-test for a true mean of 0; for paired differences, that of the paired test. `None`
-    /// for a single value.
+    /// for a single value, and for equal ones: without a deviation there is no test.
     pub fn chance(&self) -> Option<f64> {
         self.chance_of(0.0)
     }
-    /// Two-sided p-value of the t-test for this true mean; `None` for a single value.
+    /// Two-sided p-value of the t-test for this true mean; `None` as for [`Interval::chance`].
     pub fn chance_of(&self, mean: f64) -> Option<f64> {
-        let error = self.deviation? / (self.count as f64).sqrt();
-        let distance = self.mean - mean;
-        // Equal values leave no doubt: the mean is this one, or it is not.
-        if error == 0.0 {
-            return Some(if distance == 0.0 { 1.0 } else { 0.0 });
-        }
-        Some(student::two_sided(distance / error, self.count - 1))
+        let error = self.deviation.filter(|deviation| *deviation > 0.0)? / (self.count as f64).sqrt();
+        Some(student::two_sided((self.mean - mean) / error, self.count - 1))
+    }
+    /// Whether there are several values, and all are equal but for rounding.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.deviation == Some(0.0)
     }
     /// Lower and upper end of the interval; `None` for a single value.
     pub fn ends(&self) -> Option<(f64, f64)> {
@@ -96,13 +110,14 @@ pub fn student_t(freedom: usize, level: ConfidenceLevel) -> f64 {
 }
 
 /// Hedges' g: the difference of two means in units of the pooled standard deviation, corrected for bias. `None` if a
-/// sample has fewer than two values, or if all values are equal within each sample.
+/// sample has fewer than two values, or if values hardly vary within each sample, so that g would exceed 1000.
 pub fn hedges_g(one: &[f64], other: &[f64]) -> Option<f64> {
     let (a, b) = (Interval::of(one)?, Interval::of(other)?);
     let squares = |of: &Interval| of.deviation.map(|deviation| deviation * deviation * (of.count - 1) as f64);
     let freedom = a.count + b.count - 2;
     let pooled = ((squares(&a)? + squares(&b)?) / freedom as f64).sqrt();
-    (pooled > 0.0).then(|| (a.mean - b.mean) / pooled * student::hedges_factor(freedom))
+    let effect = (a.mean - b.mean) / pooled * student::hedges_factor(freedom);
+    (effect.abs() <= EFFECT_MAX).then_some(effect)
 }
 
 /// Adjusts p-values for their number by the method of Holm (1979): the probability that any true hypothesis is rejected
@@ -133,7 +148,7 @@ mod tests {
             assert!((found - p).abs() < 1e-10 * p.max(1e-3), "{values:?}: {found} is not {p}");
         }
         let of = |values: &[f64]| Interval::of(values).unwrap().chance();
-        assert_eq!([of(&[1.0]), of(&[0.0, 0.0]), of(&[2.0, 2.0])], [None, Some(1.0), Some(0.0)]);
+        assert_eq!([of(&[1.0]), of(&[0.0, 0.0]), of(&[2.0, 2.0])], [None; 3], "no deviation, no test");
     }
 
     // Samples with the p-values of their tests.
@@ -180,8 +195,15 @@ mod tests {
         // Three times 0.1 is more than 0.3 as a binary number.
         let three = Interval::of(&[0.1; 3]).unwrap();
         assert_eq!((three.mean, three.deviation, three.ends()), (0.1, Some(0.0), Some((0.1, 0.1))));
-        assert_eq!((three.chance_of(0.1), three.chance()), (Some(1.0), Some(0.0)));
+        assert_eq!((three.is_constant(), three.chance()), (true, None));
         assert_eq!(hedges_g(&[0.1; 3], &[0.2; 3]), None, "not -3e15");
+        assert_eq!(hedges_g(&[84387915.0, 84387916.0], &[581295365.0, 581295364.0]), None, "not -5e8");
+        // 0.1 + 0.2 is more than 0.3 as a binary number.
+        let rounded = Interval::of_scale(&[0.1 + 0.2 - 0.3; 2], ConfidenceLevel::P95, 0.3).unwrap();
+        assert_eq!((rounded.mean, rounded.deviation), (0.0, Some(0.0)));
+        let near = Interval::of(&[0.3, 0.1 + 0.2, 0.3]).unwrap();
+        assert!((near.mean - 0.3).abs() < 1e-12 && near.is_constant());
+        assert!(Interval::of(&[1.0, 1.0 + 1e-8]).unwrap().deviation > Some(0.0), "more than rounding");
     }
 
     #[test]

@@ -88,7 +88,8 @@ impl Results<'_> {
             "<section><h2>How it was made</h2><p>Intervals are {} (Student's t over seeds). Mobility, traffic and losses \
              follow from the seed alone{}: differences are taken seed by seed. Beside each stands Hedges' g: the difference in units of the standard deviation of runs.</p>\
              <p>A claim is a set of comparisons, each decided by such an interval, with Holm's correction for their number: \
-             however many there are, all are right with the confidence of one interval. It is confirmed when all are \
+             however many there are, all are right with the confidence of one interval. Equal runs decide where there are \
+             three; a claim about one value is about every run. It is confirmed when all are \
              decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs \
              are drawn, and decide nothing.</p>\
              <pre>farlink campaign run {}{}</pre></section></main>",
@@ -176,6 +177,9 @@ impl Results<'_> {
             );
         }
         out.push_str("</div>");
+        for note in self.notes(figure) {
+            let _ = write!(out, "<p>{}.</p>", escape(&note));
+        }
         let facets = self.kept(figure.facet);
         let shows_table = plots.is_empty();
         if shows_table {

@@ -38,6 +38,15 @@ impl Campaign {
         // The plain table keeps the values that are later written into scenarios; the spanned one
         // gives the lines of errors.
         let plain = text.parse::<Table>().unwrap_or_default();
+        if is_scenario(&plain) {
+            let hint =
+                format!("`farlink run {file}` runs it; `farlink campaign run` takes the folder of a campaign.toml");
+            return Err(vec![ConfigError {
+                path: file.into(),
+                expected: "is a scenario, and no campaign".into(),
+                hint,
+            }]);
+        }
         let campaign = root.as_ref().map(|root| read(&errors, root.get_ref(), &plain, text, (file, folder)));
         drop(root);
         let list = errors.into_list();
@@ -46,6 +55,12 @@ impl Campaign {
             _ => Err(list),
         }
     }
+}
+
+/// Whether a file has tables that only scenarios have, and none that campaigns have.
+fn is_scenario(file: &Table) -> bool {
+    let has = |keys: &[&str]| keys.iter().any(|key| file.contains_key(*key));
+    has(&["node", "group", "link", "traffic", "duration"]) && !has(&["scenario", "axis", "figure"])
 }
 
 fn read(

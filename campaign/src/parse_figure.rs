@@ -144,6 +144,9 @@ fn labels(reader: &Reader<'_>, key: &str, of: Option<usize>, axes: &[Axis]) -> O
         reader.fail(key, "the figure has no such axis", "take it out");
         return None;
     };
+    if given.is_empty() {
+        reader.fail(key, "it names none", "take it out, or name at least one");
+    }
     Some(given.iter().filter_map(|label| value(reader, key, label, &axes[of])).collect())
 }
 
@@ -151,7 +154,7 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
     // A figure without series counts as one series of index 0, and one without facets as one facet of index 0.
     let all = |of: Option<usize>| of.map_or(vec![0], |axis| (0..axes[axis].values.len()).collect());
     let text = reader.text("text");
-    let rule = reader.choice("rule").and_then(|word| rule(reader, keys::RULES[word]));
+    let rule = reader.choice("rule").and_then(|word| rule(reader, keys::RULES[word], figure));
     let compares = rule.is_some_and(ClaimRule::compares_series);
     if compares && figure.series.is_none() {
         reader.fail("rule", "it compares series, and the figure has none", "choose `rises`, `falls` or `between`");
@@ -196,14 +199,25 @@ fn quantile(reader: &Reader<'_>, figure: &Figure) -> f64 {
     reader.share("quantile").unwrap_or(0.5)
 }
 
-fn rule(reader: &Reader<'_>, word: &str) -> Option<ClaimRule> {
+/// Reads a margin: a share, for `above` also a larger number or percentage.
+fn margin(input: Input<'_, '_>, word: &str) -> Result<f64, String> {
+    let percent =
+        || input.text().ok()?.trim().strip_suffix('%')?.trim().parse::<f64>().ok().map(|number| number / 100.0);
+    let more = || input.number().ok().or_else(percent).filter(|number| word == "above" && *number > 1.0);
+    input.share().or_else(|why| more().filter(|number| number.is_finite()).ok_or(why))
+}
+
+fn rule(reader: &Reader<'_>, word: &str, figure: &Figure) -> Option<ClaimRule> {
     if reader.given("range") && word != "between" {
         reader.fail("range", format!("a key of `between`, not of `{word}`"), "take it out");
     }
     if reader.given("margin") && !matches!(word, "above" | "below" | "similar") {
         reader.fail("margin", format!("a key of `above`, `below` and `similar`, not of `{word}`"), "take it out");
     }
-    let margin = reader.share("margin")?;
+    let margin = reader.custom("margin", |input| margin(input, word))?;
+    if word == "below" && margin >= 1.0 {
+        reader.fail("margin", "nothing is below none of its reference", "write e.g. 0.8: below a fifth of it");
+    }
     let least = if reader.given("margin") { margin } else { 0.0 };
     Some(match word {
         "above" => ClaimRule::Above(least),
@@ -217,7 +231,15 @@ fn rule(reader: &Reader<'_>, word: &str) -> Option<ClaimRule> {
             }
             let ends = reader.custom("range", numbers)?;
             match ends[..] {
-                [least, most] if least <= most => ClaimRule::Between(least, most),
+                [least, most] if least <= most => {
+                    let metric = figure.measured.metric;
+                    let (lowest, highest) = metric.limits();
+                    if least <= lowest && most >= highest {
+                        let what = format!("`{}` is always in this range", metric.name);
+                        reader.fail("range", what, "a claim must be able to fail: write a narrower one");
+                    }
+                    ClaimRule::Between(least, most)
+                }
                 _ => {
                     reader.fail("range", "expected two numbers, the smaller first", "write e.g. `range = [0.0, 0.4]`");
                     return None;

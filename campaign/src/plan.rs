@@ -62,9 +62,14 @@ impl CampaignPlan {
         let file = campaign.file.display().to_string();
         let errors = Errors::new(Some(&file), &text);
         let left_out = campaign.leave_out_other_world();
-        if campaign.figures.is_empty() && !left_out.is_empty() {
-            let what = format!("no figure is left: {} means nothing in this world", left_out.join(", "));
-            errors.at("figure", None, what, "choose the other one: `--in sim` or `--in lab`");
+        let names_left_out: Vec<String> = left_out.iter().map(|figure| figure.name.clone()).collect();
+        if campaign.figures.is_empty()
+            && let Some((first, other)) = left_out.first().and_then(|figure| Some((figure, figure.world?)))
+        {
+            let (here, other, word) = (campaign.world.noun(), other.noun(), other.name());
+            let what = format!("no figure is left for the {here}: only the {other} has {}", names_left_out.join(", "));
+            let hint = format!("`--in {word}` runs them");
+            errors.at(&format!("figure[{}]", first.name), Some(first.place), what, hint);
             return Err(errors.into_list());
         }
         let mut points: BTreeMap<PointKey, usize> = BTreeMap::new();
@@ -100,7 +105,7 @@ impl CampaignPlan {
             return Err(errors.into_list());
         }
         let bases = bases(&campaign, points.keys().map(|(scenario, _)| scenario.as_path()))?;
-        for figure in &campaign.figures {
+        for figure in campaign.figures.iter().chain(&left_out) {
             check_names(figure, &campaign.folder, &errors);
         }
         if !errors.is_empty() {
@@ -127,7 +132,7 @@ impl CampaignPlan {
             }
         }
         if errors.is_empty() {
-            Ok(CampaignPlan { campaign, configurations, left_out, places })
+            Ok(CampaignPlan { campaign, configurations, left_out: names_left_out, places })
         } else {
             Err(errors.into_list())
         }
@@ -207,9 +212,28 @@ impl Campaign {
         points
     }
     fn skipped(&self, values: &[(usize, usize)]) -> bool {
+        self.skip_at(values).is_some()
+    }
+    /// The `[[skip]]` that leaves a point out, as pairs of an axis and its values.
+    fn skip_at(&self, values: &[(usize, usize)]) -> Option<&Vec<(usize, Vec<usize>)>> {
         let stands =
             |(axis, at): &(usize, Vec<usize>)| values.iter().any(|(known, value)| known == axis && at.contains(value));
-        self.skips.iter().any(|skip| skip.iter().all(stands))
+        self.skips.iter().find(|skip| skip.iter().all(stands))
+    }
+    /// Describes the `[[skip]]` that leaves a point of a figure out.
+    pub(crate) fn skip_of(
+        &self,
+        figure: &Figure,
+        x: Option<usize>,
+        series: Option<usize>,
+        facet: Option<usize>,
+    ) -> Option<String> {
+        let skip = self.skip_at(&self.values_at(figure, x, series, facet))?;
+        let one = |(axis, values): &(usize, Vec<usize>)| {
+            let labels = values.iter().map(|value| self.axes[*axis].values[*value].label.as_str());
+            format!("{} {}", self.axes[*axis].name, labels.collect::<Vec<_>>().join(" or "))
+        };
+        Some(skip.iter().map(one).collect::<Vec<_>>().join(", "))
     }
     /// Describes a point by its axes and labels.
     pub fn point_text(&self, values: &[(usize, usize)]) -> String {

@@ -117,7 +117,7 @@ impl<'p> Results<'p> {
 pub(crate) struct Difference {
     /// Mean of the differences with its interval.
     pub interval: Interval,
-    /// Hedges' g of the two series; `None` where runs do not vary.
+    /// Hedges' g of the two series; `None` where runs hardly vary.
     pub effect: Option<f64>,
 }
 
@@ -127,7 +127,8 @@ impl Difference {
         let both: Vec<(f64, f64)> = one.iter().filter_map(|(seed, value)| Some((*value, *other.get(seed)?))).collect();
         let differences: Vec<f64> = both.iter().map(|(one, other)| one - other).collect();
         let (one, other): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
-        Some(Difference { interval: Interval::at(&differences, level)?, effect: hedges_g(&one, &other) })
+        let scale = one.iter().chain(&other).fold(0.0f64, |most, value| most.max(value.abs()));
+        Some(Difference { interval: Interval::of_scale(&differences, level, scale)?, effect: hedges_g(&one, &other) })
     }
     /// Effect size in words, with a comma before; empty without an effect size.
     pub fn effect_text(&self) -> String {

@@ -1,8 +1,10 @@
 //! Results as a text table, the form in which `expected.txt` keeps them.
 
-use crate::details::{DetailTable, plain_interval};
+use crate::details::{DetailTable, plain, plain_interval};
+use crate::folder::CellRecord;
 use crate::results::{Results, Spot};
-use crate::types::{Figure, FigureShape};
+use crate::types::{CellWorld, Figure, FigureShape};
+use farlink_report::Quantity;
 use std::fmt::Write;
 
 /// Title of a figure's metric with its unit.
@@ -47,6 +49,9 @@ impl Results<'_> {
             let _ =
                 writeln!(out, "\n{}: {}\n  {}, {}", figure.name, figure.title, titled(figure), numbers_text(figure));
             self.figure_text(&mut out, figure);
+            for note in self.notes(figure) {
+                let _ = writeln!(out, "  {note}");
+            }
             for claim in &figure.claims {
                 let judgement = self.judge(figure, claim);
                 let _ = writeln!(out, "  {}: {}\n    {}", judgement.verdict.word(), claim.text, judgement.text());
@@ -60,6 +65,32 @@ impl Results<'_> {
             let _ = writeln!(out, "  {point}\n    {finding}");
         }
         out
+    }
+
+    /// Reasons why a figure shows nothing, or lacks its reference line, though there are runs.
+    pub(crate) fn notes(&self, figure: &Figure) -> Vec<String> {
+        let mut notes = Vec::new();
+        for shown in figure.shown() {
+            let name = shown.metric.name;
+            let mut runs = self.figure_runs(figure).peekable();
+            // Nothing is missing where nothing ran.
+            if runs.peek().is_none() || runs.any(|run| run.numbers.has_value(shown)) {
+                continue;
+            }
+            notes.push(match shown.metric.is_of_testbed() && self.plan.campaign.world == CellWorld::Sim {
+                true => format!("no run has `{name}`: only the testbed measures it (`world = \"lab\"` in the figure)"),
+                false => format!("no run has `{}`", shown.key()),
+            });
+        }
+        notes.dedup();
+        notes
+    }
+
+    /// Records of the runs at all points of a figure.
+    fn figure_runs<'r>(&'r self, figure: &'r Figure) -> impl Iterator<Item = &'r CellRecord> {
+        let facets = self.kept(figure.facet).into_iter();
+        let spots = facets.flat_map(move |facet| self.rows(figure, facet).into_iter().map(|(spot, _)| spot));
+        spots.flat_map(move |spot| self.runs(figure, spot).map(|(_, run)| run))
     }
 
     /// Findings about the runs of each point: the point with the number of its runs, and the first finding.
@@ -96,10 +127,27 @@ impl Results<'_> {
             if let Some(details) = self.details(figure, facet) {
                 columns(out, &details);
             }
+            if !figure.shape.has_positions() {
+                self.papers_text(out, figure, facet);
+            }
         }
     }
 
-    /// Table of means and differences of a facet by series and position.
+    /// Writes the values that papers give for a figure without positions.
+    fn papers_text(&self, out: &mut String, figure: &Figure, facet: Option<usize>) {
+        for (spot, label) in self.rows(figure, facet) {
+            for (value, quantile) in self.papers(figure, spot) {
+                let quantile = match figure.measured.metric.is_sample() {
+                    true => format!("{} at most ", Quantity::Share.text(quantile)),
+                    false => String::new(),
+                };
+                let value = plain(value, figure.measured.metric.quantity);
+                let _ = writeln!(out, "    {label} in the paper: {quantile}{value}");
+            }
+        }
+    }
+
+    /// Table of means and differences of a facet by series and position, with the values that papers give.
     fn means(&self, figure: &Figure, facet: Option<usize>) -> DetailTable {
         let quantity = figure.measured.metric.quantity;
         let series = self.series(figure, facet);
@@ -122,7 +170,16 @@ impl Results<'_> {
         };
         let mut rows = Vec::new();
         if figure.shape.has_positions() {
-            rows.extend(self.places(figure).into_iter().map(|x| row(self.label(figure.x, x).into(), x, &mean)));
+            for x in self.places(figure) {
+                rows.push(row(self.label(figure.x, x).into(), x, &mean));
+            }
+            let paper = |spot: Spot| self.paper(figure, spot).map_or("-".into(), |value| plain(value, quantity));
+            let has_paper = |x: &Option<usize>| {
+                series.iter().any(|series| self.paper(figure, Spot { x: *x, series: *series, facet }).is_some())
+            };
+            for x in self.places(figure).into_iter().filter(has_paper) {
+                rows.push(row(format!("{}, paper", self.label(figure.x, x)), x, &paper));
+            }
         }
         // Without a second series there is nothing to compare.
         if series.len() > 1 {

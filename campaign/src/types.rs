@@ -18,6 +18,13 @@ pub enum CellWorld {
 impl CellWorld {
     /// All worlds, in the order of [`WORLDS`](crate::keys::WORLDS).
     pub const ALL: [CellWorld; 2] = [CellWorld::Sim, CellWorld::Lab];
+    /// Name in messages.
+    pub(crate) const fn noun(self) -> &'static str {
+        match self {
+            CellWorld::Sim => "simulation",
+            CellWorld::Lab => "testbed",
+        }
+    }
     /// Name on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -181,17 +188,17 @@ pub struct FigurePart {
 /// Condition under which a claim holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ClaimRule {
-    /// Each series is above each reference, by more than this fraction of the reference's mean.
+    /// Each series is above each reference, by more than this fraction of the reference.
     Above(f64),
-    /// Each series is below each reference, by more than this fraction of the reference's mean.
+    /// Each series is below each reference, by more than this fraction of the reference.
     Below(f64),
-    /// Series and references differ by less than this fraction of the reference's mean.
+    /// Series and references differ by less than this fraction of the reference.
     Similar(f64),
     /// The metric is larger at the last position of the horizontal axis than at the first.
     Rises,
     /// The metric is smaller at the last position than at the first.
     Falls,
-    /// The mean lies between these values, ends included.
+    /// The mean lies between these values, ends included; if they are the same, every run has this value.
     Between(f64, f64),
 }
 impl ClaimRule {
@@ -332,16 +339,15 @@ impl Campaign {
         self.world = world;
         self
     }
-    /// Removes the figures of the other world, and returns their names.
-    pub(crate) fn leave_out_other_world(&mut self) -> Vec<String> {
+    /// Removes the figures of the other world, and returns them.
+    pub(crate) fn leave_out_other_world(&mut self) -> Vec<Figure> {
         let world = self.world;
         let other = |figure: &Figure| figure.world.is_some_and(|needed| needed != world);
-        let names: Vec<String> =
-            self.figures.iter().filter(|figure| other(figure)).map(|figure| figure.name.clone()).collect();
+        let left_out: Vec<Figure> = self.figures.iter().filter(|figure| other(figure)).cloned().collect();
         self.figures.retain(|figure| !other(figure));
         // Assignments of the small size may be about their scenarios alone.
-        self.part |= !names.is_empty();
-        names
+        self.part |= !left_out.is_empty();
+        left_out
     }
     /// Changes the number of runs of each point.
     pub fn repeated(mut self, repetitions: u64) -> Campaign {

@@ -1,109 +1,181 @@
 //! The rule that judges claims.
 //!
-//! A claim is a set of comparisons, each of paired differences between runs with the same seed (for `between`, of
-//! values). A comparison is tested by Student's t, and its p-value adjusted for the number of comparisons of the claim
-//! (Holm). At a p-value of at most 5 % (1 % in a figure with intervals of 99 %) it is decided: in favour if the mean is
-//! on the claim's side, against if it is on the other. Otherwise, or with fewer than two seeds, it is open. The claim
-//! is **confirmed** if all its comparisons are in favour, **contradicted** if one is against, and **undecidable**
-//! otherwise. Disturbed runs decide nothing.
+//! A claim is a set of comparisons, each of a range in which a mean must lie: of paired differences between runs with the
+//! same seed, or for `between` of values. An end that follows from the reference series, such as 10 % above it, varies
+//! with that series, so that each seed has its own: tested is the distance of a run from the end of its seed. Student's t
+//! tests it, and the p-value is adjusted for the number of comparisons of the claim (Holm). At a p-value of at most 5 %
+//! (1 % in a figure with intervals of 99 %) the comparison is decided: in favour if the mean is in the range, against if
+//! it is not. Otherwise, or with fewer than two seeds, it is open. The claim is **confirmed** if all its comparisons are
+//! in favour, **contradicted** if one is against, and **undecidable** otherwise. Disturbed runs decide nothing.
+//!
+//! Equal runs have no deviation, and thus no t. They decide where there are three ([`EQUAL_RUNS`]), and fewer do not.
+//! A range of one value is about every run: one run that differs contradicts the claim, and three that do not confirm it.
 
-use crate::details::plain_interval;
+use crate::details::{plain, plain_interval};
 use crate::judgement::{ClaimCounts, Judgement};
-use crate::numbers::{Interval, holm};
+use crate::numbers::{EQUALITY, Interval, holm};
 use crate::results::{Difference, Results, Spot};
 use crate::types::{Claim, ClaimPositions, ClaimRule, Figure};
 use farlink_report::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Range in which the mean of a comparison must lie.
+/// Least number of equal runs that decide a comparison.
+///
+/// Of two series with the same distribution, one run of each differs by a given amount and sign with a probability of at
+/// most 1/4 (two values, as likely). That all of n pairs do so has at most 1/16 for two pairs, which is more than the
+/// 2.5 % that a test at 95 % has on each side, and 1/64 for three.
+const EQUAL_RUNS: usize = 3;
+
+/// Basis of the decision about a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct WantedRange {
-    least: f64,
-    most: f64,
-    /// Whether the ends belong to the range.
-    closed: bool,
+enum Basis {
+    /// Student's t, with this p-value.
+    Test(f64),
+    /// Runs without exception, so that no test is needed.
+    Certain,
+    /// Equal runs, but fewer than [`EQUAL_RUNS`].
+    FewEqual,
+    /// Fewer than two runs.
+    Few,
+}
+impl Basis {
+    /// Its p-value; `None` if nothing can be decided.
+    fn chance(self) -> Option<f64> {
+        match self {
+            Basis::Test(p) => Some(p),
+            Basis::Certain => Some(0.0),
+            Basis::FewEqual | Basis::Few => None,
+        }
+    }
+    /// Basis of the decision on which side of an end the mean of these distances lies.
+    fn of(distances: &Interval) -> Basis {
+        match distances.chance() {
+            Some(p) => Basis::Test(p),
+            None if !distances.is_constant() => Basis::Few,
+            None if distances.count < EQUAL_RUNS => Basis::FewEqual,
+            None => Basis::Certain,
+        }
+    }
+    /// The weaker of two bases.
+    fn weaker(self, other: Basis) -> Basis {
+        match (self.chance(), other.chance()) {
+            (Some(one), Some(two)) if two > one => other,
+            (Some(_), None) => other,
+            _ => self,
+        }
+    }
 }
 
-impl WantedRange {
-    const ABOVE: WantedRange = WantedRange { least: 0.0, most: f64::INFINITY, closed: false };
-    const BELOW: WantedRange = WantedRange { least: f64::NEG_INFINITY, most: 0.0, closed: false };
+/// Position of a comparison's mean relative to its range, and the basis on which that is known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct RangeTest {
+    side: ComparisonSide,
+    basis: Basis,
+}
 
-    /// Range of a series' difference from a reference with this mean; margins are fractions of it.
-    fn of(rule: ClaimRule, mean: f64) -> WantedRange {
-        let mean = mean.abs();
-        match rule {
-            ClaimRule::Below(margin) => WantedRange { most: -mean * margin, ..WantedRange::BELOW },
-            ClaimRule::Similar(margin) => WantedRange { least: -mean * margin, most: mean * margin, closed: true },
-            ClaimRule::Above(margin) => WantedRange { least: mean * margin, ..WantedRange::ABOVE },
-            _ => WantedRange::ABOVE,
-        }
-    }
+impl RangeTest {
+    const NONE: RangeTest = RangeTest { side: ComparisonSide::Open, basis: Basis::Few };
 
-    fn holds(self, mean: f64) -> bool {
-        match self.closed {
-            true => (self.least..=self.most).contains(&mean),
-            false => self.least < mean && mean < self.most,
-        }
-    }
-
-    /// Two-sided p-value of the decision whether the mean lies in the range; `None` with fewer than two values.
-    fn chance(self, interval: &Interval) -> Option<f64> {
-        let inside = self.holds(interval.mean);
-        // Equal values leave no doubt, even on an end that belongs to the range.
-        if inside && interval.deviation? == 0.0 {
-            return Some(0.0);
-        }
-        // For a mean inside the range, the test must exclude both ends; for a mean outside, only the end next to it.
-        let ends = match (inside, interval.mean <= self.least) {
-            (true, _) => [self.least, self.most],
-            (false, true) => [self.least; 2],
-            (false, false) => [self.most; 2],
+    /// Tests the distances from each end of a range, which are positive inside it. Ends belong to a `closed` range.
+    fn of(ends: &[Interval], closed: bool) -> RangeTest {
+        let holds = |end: &&Interval| end.mean > 0.0 || (closed && end.mean == 0.0);
+        let passed: Vec<&Interval> = ends.iter().filter(|end| !holds(end)).collect();
+        // Inside the range, all ends must be excluded; outside, only the end that was passed.
+        let (side, tested) = match passed.is_empty() {
+            true => (ComparisonSide::Favour, ends.iter().collect()),
+            false => (ComparisonSide::Against, passed),
         };
-        let mut chances = ends.into_iter().filter(|end| end.is_finite()).map(|end| interval.chance_of(end));
-        chances.try_fold(0.0, |most: f64, p| Some(most.max(p?)))
+        let basis = tested.iter().map(|end| Basis::of(end)).reduce(Basis::weaker);
+        // Equal runs on an end that does not belong to the range are on neither side, however many there are.
+        if side == ComparisonSide::Against && tested.iter().all(|end| end.is_constant() && end.mean == 0.0) {
+            return RangeTest { side: ComparisonSide::Open, basis: Basis::Certain };
+        }
+        basis.map_or(RangeTest::NONE, |basis| RangeTest { side, basis })
     }
+
+    /// Tests whether every run has this value, or one that differs from it by rounding.
+    fn every(values: &BTreeMap<u64, f64>, value: f64) -> RangeTest {
+        match values.values().all(|found| is_equal(*found, value)) {
+            false => RangeTest { side: ComparisonSide::Against, basis: Basis::Certain },
+            true if values.len() >= EQUAL_RUNS => RangeTest { side: ComparisonSide::Favour, basis: Basis::Certain },
+            true if values.len() > 1 => RangeTest { side: ComparisonSide::Favour, basis: Basis::FewEqual },
+            true => RangeTest::NONE,
+        }
+    }
+
+    /// Decision at a p-value: open if it is unknown or exceeds `error`.
+    fn decided(self, chance: Option<f64>, error: f64) -> ComparisonSide {
+        match chance {
+            Some(chance) if chance <= error => self.side,
+            _ => ComparisonSide::Open,
+        }
+    }
+}
+
+fn is_equal(one: f64, other: f64) -> bool {
+    (one - other).abs() <= EQUALITY * one.abs().max(other.abs())
+}
+
+/// Distances of runs from the two ends of a range, by seed: `low` from the lower and `high` from the upper. The ends lie
+/// `margin` below and above `theirs`, as a fraction of it.
+fn margin_ends(mine: &BTreeMap<u64, f64>, theirs: &BTreeMap<u64, f64>, margin: f64) -> [Vec<f64>; 2] {
+    let both: Vec<(f64, f64)> = mine.iter().filter_map(|(seed, mine)| Some((*mine, *theirs.get(seed)?))).collect();
+    // A fraction of a negative reference is taken of its magnitude.
+    let sign = if both.iter().map(|(_, theirs)| theirs).sum::<f64>() < 0.0 { -1.0 } else { 1.0 };
+    let width = |theirs: f64| sign * margin * theirs;
+    let low = both.iter().map(|(mine, theirs)| mine - theirs + width(*theirs)).collect();
+    let high = both.iter().map(|(mine, theirs)| theirs + width(*theirs) - mine).collect();
+    [low, high]
 }
 
 /// One comparison of a claim, before its decision.
 struct ClaimComparison {
-    wanted: WantedRange,
+    test: RangeTest,
     /// Mean with its interval and effect size; `None` without runs.
     difference: Option<Difference>,
     /// Facet, position and series that are compared, in words.
     what: String,
+    /// Range in which the mean must lie, in words.
+    wanted: String,
+    /// Run that contradicts a claim about every run, in words; else empty.
+    exception: String,
+    /// Whether there are runs, though none with a value.
+    has_runs: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ComparisonSide {
     Favour,
     Against,
     Open,
 }
 
+/// Formats a p-value; `p < 0.0001` for a smaller one, as 0 would be impossible.
+fn chance_text(p: f64) -> String {
+    if p < 1e-4 { "< 0.0001".into() } else { Quantity::Ratio.text(p) }
+}
+
 impl ClaimComparison {
     fn chance(&self) -> Option<f64> {
-        self.wanted.chance(&self.difference?.interval)
-    }
-    /// Decision of the comparison: open if the p-value `chance` is unknown or exceeds `error`.
-    fn side(&self, chance: Option<f64>, error: f64) -> ComparisonSide {
-        match (self.difference, chance) {
-            (Some(found), Some(chance)) if chance <= error => match self.wanted.holds(found.interval.mean) {
-                true => ComparisonSide::Favour,
-                false => ComparisonSide::Against,
-            },
-            _ => ComparisonSide::Open,
-        }
+        self.test.basis.chance()
     }
     /// The comparison in words, with its adjusted p-value where there are several.
     fn text(&self, figure: &Figure, adjusted: Option<f64>) -> String {
-        let Some(found) = self.difference else { return format!("{} no runs", self.what) };
-        let plain = |value: f64| Quantity::Ratio.text(value);
-        let chance = self.chance().map_or(String::new(), |p| match adjusted {
-            Some(adjusted) => format!(", p {} ({} corrected)", plain(p), plain(adjusted)),
-            None => format!(", p {}", plain(p)),
-        });
+        let Some(found) = self.difference else {
+            return format!("{} {}", self.what, if self.has_runs { "no value" } else { "no runs" });
+        };
+        let count = found.interval.count;
+        let basis = match (self.test.basis, adjusted) {
+            _ if !self.exception.is_empty() => format!(", {}", self.exception),
+            (Basis::Test(p), Some(adjusted)) => format!(", p {} ({} corrected)", chance_text(p), chance_text(adjusted)),
+            (Basis::Test(p), None) => format!(", p {}", chance_text(p)),
+            (Basis::Certain | Basis::FewEqual, _) => format!(", all {count} runs equal"),
+            (Basis::Few, _) => String::new(),
+        };
         let number = plain_interval(&found.interval, figure.measured.metric.quantity);
-        format!("{} {number}{}{chance}", self.what, found.effect_text())
+        let words = [self.what.as_str(), &number];
+        let start = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        format!("{start}{}, wanted {}{basis}", found.effect_text(), self.wanted)
     }
 }
 
@@ -117,20 +189,28 @@ impl Results<'_> {
         let adjusted: Vec<Option<f64>> = chances.clone().map(|p| p.and_then(|_| adjusted.next())).collect();
         let count = |chances: &mut dyn Iterator<Item = Option<f64>>| {
             let mut counts = [0, 0, 0];
-            comparisons.iter().zip(chances).for_each(|(one, p)| counts[one.side(p, error) as usize] += 1);
+            comparisons.iter().zip(chances).for_each(|(one, p)| counts[one.test.decided(p, error) as usize] += 1);
             let [favour, against, open] = counts;
             ClaimCounts { favour, against, open }
         };
         let counts = count(&mut adjusted.iter().copied());
         let uncorrected = count(&mut chances.clone());
         let wanted = if counts.against > 0 { ComparisonSide::Against } else { ComparisonSide::Open };
-        let worst = comparisons.iter().zip(&adjusted).find(|(one, p)| one.side(**p, error) == wanted);
+        let worst = comparisons.iter().zip(&adjusted).find(|(one, p)| one.test.decided(**p, error) == wanted);
         let several = known.len() > 1;
         let worst = worst.map_or(String::new(), |(one, p)| one.text(figure, p.filter(|_| several)));
         let mut reasons = Vec::new();
-        let few = chances.filter(Option::is_none).count();
+        let count = |basis: Basis| comparisons.iter().filter(|one| one.test.basis == basis).count();
+        let (few, equal) = (count(Basis::Few), count(Basis::FewEqual));
+        if comparisons.is_empty() {
+            reasons.push(self.nothing(figure, claim));
+        }
         if few > 0 {
             reasons.push(format!("{few} of {} comparisons have fewer than two runs", comparisons.len()));
+        }
+        if equal > 0 {
+            let all = comparisons.len();
+            reasons.push(format!("{equal} of {all} comparisons have two equal runs: three or more would decide"));
         }
         reasons.extend(self.lacks(figure, claim));
         Judgement { verdict: counts.verdict(), counts, uncorrected, worst, reasons }
@@ -224,14 +304,18 @@ impl Results<'_> {
         xs: &[Option<usize>],
     ) -> Vec<ClaimComparison> {
         let level = figure.level;
+        let number = |value: f64| plain(value, figure.measured.metric.quantity);
         let at = |span: SeriesSpan<'_>| self.at(figure, claim, span);
-        let comparison = |what: &str, difference: Option<Difference>, wanted| ClaimComparison {
-            wanted,
-            difference,
-            what: self.told(figure, claim, here, what),
+        let has_runs = here.xs.iter().chain(xs).any(|x| {
+            let spot = Spot { x: *x, series: here.series, facet: here.facet };
+            self.runs(figure, spot).any(|(_, run)| run.disturbances.is_empty())
+        });
+        let comparison = |what: &str, difference: Option<Difference>, test: RangeTest, wanted: String| {
+            let what = self.told(figure, claim, here, what);
+            ClaimComparison { test, difference, what, wanted, exception: String::new(), has_runs }
         };
         match claim.rule {
-            ClaimRule::Above(_) | ClaimRule::Below(_) | ClaimRule::Similar(_) => {
+            ClaimRule::Above(margin) | ClaimRule::Below(margin) | ClaimRule::Similar(margin) => {
                 let than = self
                     .kept(figure.series)
                     .into_iter()
@@ -243,10 +327,35 @@ impl Results<'_> {
                     let shared: Vec<Option<usize>> = here.xs.iter().filter(both).copied().collect();
                     let of = |series| at(SeriesSpan { series, facet: here.facet, xs: &shared });
                     let (mine, theirs) = (of(here.series)?, of(than)?);
+                    let scale = largest(&mine).max(largest(&theirs));
+                    let end = |distances: &[f64]| Interval::of_scale(distances, level, scale);
                     let reference = Interval::of(&theirs.values().copied().collect::<Vec<_>>());
-                    let wanted = WantedRange::of(claim.rule, reference.map_or(0.0, |reference| reference.mean));
-                    let less = format!("less {}", self.label(figure.series, than));
-                    Some(comparison(&less, Difference::of(&mine, &theirs, level), wanted))
+                    let width = margin * reference.map_or(0.0, |reference| reference.mean.abs());
+                    let label = self.label(figure.series, than);
+                    let part = match margin {
+                        0.0 => String::new(),
+                        _ => format!(" ({} of {label})", Quantity::Share.text(margin)),
+                    };
+                    let (ends, wanted) = match claim.rule {
+                        ClaimRule::Above(_) => {
+                            // The lower end lies above the reference.
+                            let [low, _] = margin_ends(&mine, &theirs, -margin);
+                            (vec![end(&low)], format!("above {}{part}", number(width)))
+                        }
+                        ClaimRule::Below(_) => {
+                            let [_, high] = margin_ends(&mine, &theirs, -margin);
+                            (vec![end(&high)], format!("below {}{part}", number(-width)))
+                        }
+                        _ => {
+                            let ends = margin_ends(&mine, &theirs, margin);
+                            let wanted = format!("{} to {}{part}", number(-width), number(width));
+                            (ends.iter().map(|distances| end(distances)).collect(), wanted)
+                        }
+                    };
+                    let is_closed = matches!(claim.rule, ClaimRule::Similar(_));
+                    let ends: Option<Vec<Interval>> = ends.into_iter().collect();
+                    let test = ends.map_or(RangeTest::NONE, |ends| RangeTest::of(&ends, is_closed));
+                    Some(comparison(&format!("less {label}"), Difference::of(&mine, &theirs, level), test, wanted))
                 };
                 than.filter_map(one).collect()
             }
@@ -259,15 +368,43 @@ impl Results<'_> {
                     return Vec::new();
                 }
                 let falls = claim.rule == ClaimRule::Falls;
-                let wanted = if falls { WantedRange::BELOW } else { WantedRange::ABOVE };
-                vec![comparison("last less first", Difference::of(&after, &before, level), wanted)]
+                let (less, more) = if falls { (&after, &before) } else { (&before, &after) };
+                let change = Difference::of(more, less, level);
+                let test = change.map_or(RangeTest::NONE, |change| RangeTest::of(&[change.interval], false));
+                let wanted = if falls { "below 0" } else { "above 0" };
+                vec![comparison("last less first", Difference::of(&after, &before, level), test, wanted.into())]
             }
             ClaimRule::Between(least, most) => {
                 let Some(values) = at(here) else { return Vec::new() };
-                let interval = Interval::at(&values.into_values().collect::<Vec<_>>(), level);
-                let wanted = WantedRange { least, most, closed: true };
+                let of = |values: Vec<f64>, scale| Interval::of_scale(&values, level, scale);
+                let interval = Interval::at(&values.values().copied().collect::<Vec<_>>(), level);
                 let difference = interval.map(|interval| Difference { interval, effect: None });
-                vec![comparison("", difference, wanted)]
+                if is_equal(least, most) {
+                    let wanted = format!("{} in every run", number(least));
+                    let other = values.iter().filter(|(_, value)| !is_equal(**value, least));
+                    let count = other.clone().count();
+                    let exception = other.take(1).map(|(seed, value)| {
+                        let are = if count == 1 { "is" } else { "are" };
+                        format!("{count} of {} runs {are} different, first {value} with seed {seed}", values.len())
+                    });
+                    let exception = exception.collect::<String>();
+                    let test = RangeTest::every(&values, least);
+                    return vec![ClaimComparison { exception, ..comparison("", difference, test, wanted) }];
+                }
+                let scale = |end: f64| largest(&values).max(end.abs());
+                let (lowest, highest) = figure.measured.metric.limits();
+                // An end at a limit of the metric needs no test: no value is beyond it.
+                let passes = |beyond: &dyn Fn(f64) -> bool| values.values().any(|value| beyond(*value));
+                let mut ends = Vec::new();
+                if least > lowest || passes(&|value| value < least) {
+                    ends.push(of(values.values().map(|value| value - least).collect(), scale(least)));
+                }
+                if most < highest || passes(&|value| value > most) {
+                    ends.push(of(values.values().map(|value| most - value).collect(), scale(most)));
+                }
+                let ends: Option<Vec<Interval>> = ends.into_iter().collect();
+                let test = ends.map_or(RangeTest::NONE, |ends| RangeTest::of(&ends, true));
+                vec![comparison("", difference, test, format!("{} to {}", number(least), number(most)))]
             }
         }
     }
@@ -293,6 +430,38 @@ impl Results<'_> {
         Some(sums.into_iter().map(|(seed, sum)| (seed, sum / spots.len() as f64)).collect())
     }
 
+    /// Reason why a claim compares nothing, in words.
+    fn nothing(&self, figure: &Figure, claim: &Claim) -> String {
+        let campaign = &self.plan.campaign;
+        // Points of the whole campaign that the claim is about, by whether this size keeps their values.
+        let all = |axis: Option<usize>, named: &dyn Fn(usize) -> bool| -> Vec<Option<usize>> {
+            axis.map_or(vec![None], |axis| {
+                (0..campaign.axes[axis].values.len()).filter(|at| named(*at)).map(Some).collect()
+            })
+        };
+        let named_x = |x: usize| match &claim.at {
+            ClaimPositions::Each(each) => each.contains(&x),
+            ClaimPositions::Mean => true,
+        };
+        let compared: &[usize] = if claim.rule.compares_series() { &claim.than } else { &[] };
+        let mut skips: Vec<String> = Vec::new();
+        for x in all(figure.x, &named_x) {
+            for series in all(figure.series, &|one| claim.series.contains(&one) || compared.contains(&one)) {
+                for facet in all(figure.facet, &|one| claim.facets.contains(&one)) {
+                    let skip = self.plan.campaign.skip_of(figure, x, series, facet);
+                    skips.extend(skip.filter(|skip| !skips.contains(skip)));
+                }
+            }
+        }
+        let trend = matches!(claim.rule, ClaimRule::Rises | ClaimRule::Falls);
+        match skips.first() {
+            _ if campaign.small => "none of its points is in this size".into(),
+            Some(skip) => format!("its points are left out by [[skip]]: {skip}"),
+            None if trend => "fewer than two positions: nothing rises or falls".into(),
+            None => "none of its points is run".into(),
+        }
+    }
+
     fn told(&self, figure: &Figure, claim: &Claim, here: SeriesSpan<'_>, what: &str) -> String {
         let place = if let [x] = here.xs { self.label(figure.x, *x) } else { "" };
         let quantile = match figure.measured.metric.is_sample() {
@@ -303,6 +472,11 @@ impl Results<'_> {
             [self.label(figure.facet, here.facet), place, self.label(figure.series, here.series), &quantile, what];
         words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Largest magnitude of these values.
+fn largest(values: &BTreeMap<u64, f64>) -> f64 {
+    values.values().fold(0.0, |most, value| most.max(value.abs()))
 }
 
 /// A series in a facet, and the positions over which it is averaged.
@@ -316,48 +490,136 @@ struct SeriesSpan<'x> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::ConfidenceLevel;
 
-    fn side(values: &[f64], wanted: WantedRange) -> &'static str {
-        let difference = Interval::of(values).map(|interval| Difference { interval, effect: None });
-        let comparison = ClaimComparison { wanted, difference, what: String::new() };
-        match comparison.side(comparison.chance(), 0.05) {
+    // Level of all tests here.
+    const LEVEL: ConfidenceLevel = ConfidenceLevel::P95;
+
+    fn word(test: RangeTest) -> &'static str {
+        match test.decided(test.basis.chance(), LEVEL.error()) {
             ComparisonSide::Favour => "favour",
             ComparisonSide::Against => "against",
             ComparisonSide::Open => "open",
         }
     }
-
-    #[test]
-    fn interval_across_zero_decides_nothing() {
-        let (above, below) = (WantedRange::ABOVE, WantedRange::BELOW);
-        assert_eq!([side(&[1.0, 1.1, 0.9], above), side(&[-1.0, -1.1, -0.9], above)], ["favour", "against"]);
-        assert_eq!([side(&[1.0, 1.1, 0.9], below), side(&[-1.0, -1.1, -0.9], below)], ["against", "favour"]);
-        assert_eq!(side(&[1.0, -1.0, 0.5], above), "open");
-        assert_eq!([side(&[1.0], above), side(&[], above)], ["open"; 2], "no interval");
-        assert_eq!(side(&[0.0, 0.0, 0.0], above), "open", "no difference at all");
-        assert_eq!(side(&[0.1, 0.1], above), "favour", "no doubt at all");
+    /// Decision whether the mean of these differences is above 0.
+    fn above(values: &[f64]) -> &'static str {
+        word(Interval::at(values, LEVEL).map_or(RangeTest::NONE, |found| RangeTest::of(&[found], false)))
+    }
+    fn by_seed(values: &[f64]) -> BTreeMap<u64, f64> {
+        (1..).zip(values.iter().copied()).collect()
+    }
+    /// Decision whether `mine` is similar to `theirs`.
+    fn similar(mine: &[f64], theirs: &[f64], margin: f64) -> &'static str {
+        let ends = margin_ends(&by_seed(mine), &by_seed(theirs), margin);
+        let scale = mine.iter().chain(theirs).fold(0.0f64, |most, value| most.max(value.abs()));
+        let ends = ends.map(|distances| Interval::of_scale(&distances, LEVEL, scale).unwrap());
+        word(RangeTest::of(&ends, true))
     }
 
     #[test]
-    fn margin_asks_for_a_multiple() {
-        let fifth = WantedRange::of(ClaimRule::Below(0.8), 10.0);
-        assert_eq!([side(&[-8.3, -8.4, -8.5], fifth), side(&[-7.5, -7.6, -7.7], fifth)], ["favour", "against"]);
-        let half_more = WantedRange::of(ClaimRule::Above(0.5), 2.0);
-        assert_eq!([side(&[1.3, 1.4, 1.5], half_more), side(&[0.5, 0.6, 0.7], half_more)], ["favour", "against"]);
-        assert_eq!(WantedRange::of(ClaimRule::Above(0.0), 7.0), WantedRange::ABOVE);
-        assert_eq!(WantedRange::of(ClaimRule::Below(0.0), -7.0).most, 0.0);
+    fn interval_across_zero_decides_nothing() {
+        assert_eq!([above(&[1.0, 1.1, 0.9]), above(&[-1.0, -1.1, -0.9])], ["favour", "against"]);
+        assert_eq!(above(&[1.0, -1.0, 0.5]), "open");
+        assert_eq!([above(&[1.0]), above(&[])], ["open"; 2], "no interval");
+        assert_eq!([above(&[0.0; 2]), above(&[0.0; 3])], ["open"; 2], "no difference at all");
+    }
+
+    #[test]
+    fn equal_runs_decide_from_three_on() {
+        assert_eq!([above(&[0.1; 2]), above(&[0.1; 3]), above(&[-0.1; 3])], ["open", "favour", "against"]);
+        assert_eq!(Basis::of(&Interval::of(&[0.1; 2]).unwrap()), Basis::FewEqual);
+        // Runs of two values, as likely: three of a kind in both series come once in 64 times a side.
+        let mut random = Lehmer(7);
+        let mut decided = [0, 0];
+        for _ in 0..20_000 {
+            let mut run = || f64::from(u8::from(random.uniform() < 0.5));
+            let differences = [0; 3].map(|_| run() - run());
+            match above(&differences) {
+                "favour" => decided[0] += 1,
+                "against" => decided[1] += 1,
+                _ => {}
+            }
+        }
+        assert!(decided.iter().all(|count| (200..500).contains(count)), "1 to 2.5 % a side: {decided:?}");
+    }
+
+    #[test]
+    fn rounding_decides_nothing() {
+        let (sums, plain) = ([0.1 + 0.2; 3], [0.3; 3]);
+        let difference = Difference::of(&by_seed(&plain), &by_seed(&sums), LEVEL).unwrap();
+        assert_eq!((difference.interval.mean, difference.interval.deviation), (0.0, Some(0.0)));
+        assert_eq!(word(RangeTest::of(&[difference.interval], false)), "open");
+        assert_eq!(similar(&sums, &plain, 0.0), "favour", "equal but for rounding");
+    }
+
+    #[test]
+    fn margin_varies_with_reference() {
+        assert_eq!(
+            [similar(&[1.0, 1.01, 1.02], &[1.0; 3], 0.1), similar(&[1.2, 1.21, 1.22], &[1.0; 3], 0.1)],
+            ["favour", "against"]
+        );
+        // One seed is four times the reference, the other 3 %: the difference of 3 is a tenth of nothing.
+        assert_eq!(similar(&[4.0, 103.0], &[1.0, 100.0], 0.1), "open");
+        // A fifth of the reference and a little more, seed by seed.
+        let [_, high] = margin_ends(&by_seed(&[2.2, 4.3, 8.5]), &by_seed(&[10.0, 20.0, 40.0]), -0.8);
+        assert!(
+            high.iter().zip([-0.2, -0.3, -0.5]).all(|(found, expected)| (found - expected).abs() < 1e-12),
+            "{high:?}"
+        );
+        // Of a negative reference, the margin is a fraction of the magnitude.
+        let [low, high] = margin_ends(&by_seed(&[-10.0]), &by_seed(&[-10.0]), 0.1);
+        assert_eq!((low[0], high[0]), (1.0, 1.0));
+    }
+
+    #[test]
+    fn claims_on_bound_are_rarely_decided() {
+        // References around 100, and series that are 10 % more in truth: the claim of a similarity within 10 % is on its
+        // bound, and each decision is an error.
+        let mut random = Lehmer(1);
+        for spread in [5.0, 20.0] {
+            let mut decided = [0, 0];
+            for _ in 0..4000 {
+                let theirs = [0; 5].map(|_| 100.0 + spread * random.normal());
+                let mine = [0; 5].map(|_| 110.0 + spread * random.normal());
+                match similar(&mine, &theirs, 0.1) {
+                    "favour" => decided[0] += 1,
+                    "against" => decided[1] += 1,
+                    _ => {}
+                }
+            }
+            // 2.5 % of 4000 are 100; the standard deviation is 10.
+            assert!(decided.iter().all(|count| *count < 140), "spread {spread}: {decided:?}");
+            assert!(decided[1] > 60, "spread {spread}: {decided:?}");
+        }
     }
 
     #[test]
     fn range_needs_both_ends_excluded() {
-        let within = |least, most| WantedRange { least, most, closed: true };
-        let near = within(-0.1, 0.1);
-        assert_eq!([side(&[0.0, 0.0, 0.01], near), side(&[0.5, 0.51], near)], ["favour", "against"]);
-        assert_eq!([side(&[-0.5, -0.51], near), side(&[0.1, 0.2], near)], ["against", "open"]);
-        assert_eq!(side(&[-0.09, 0.09, 0.0], near), "open", "inside, but too wide");
-        assert_eq!(side(&[0.0, 0.0], within(0.0, 0.4)), "favour", "the end belongs to it");
-        assert_eq!(side(&[0.4; 3], within(0.0, 0.4)), "favour", "rounding passes no end");
-        assert_eq!(side(&[0.5, 0.5], within(0.0, 0.4)), "against");
+        let within = |values: &[f64], least: f64, most: f64| {
+            let of = |distance: &dyn Fn(f64) -> f64| {
+                Interval::of_scale(&values.iter().map(|v| distance(*v)).collect::<Vec<_>>(), LEVEL, 1.0).unwrap()
+            };
+            word(RangeTest::of(&[of(&|value| value - least), of(&|value| most - value)], true))
+        };
+        let near = |values: &[f64]| within(values, -0.1, 0.1);
+        assert_eq!([near(&[0.0, 0.0, 0.01]), near(&[0.5, 0.51])], ["favour", "against"]);
+        assert_eq!([near(&[-0.5, -0.51]), near(&[0.1, 0.2])], ["against", "open"]);
+        assert_eq!(near(&[-0.09, 0.09, 0.0]), "open", "inside, but too wide");
+        assert_eq!(within(&[0.0; 3], 0.0, 0.4), "favour", "the end belongs to it");
+        assert_eq!(within(&[0.1 + 0.2; 3], 0.0, 0.3), "favour", "rounding passes no end");
+        assert_eq!(within(&[0.5; 3], 0.0, 0.4), "against");
+    }
+
+    #[test]
+    fn one_value_is_about_every_run() {
+        let every = |values: &[f64]| word(RangeTest::every(&by_seed(values), 1.0));
+        let mut runs = [1.0; 20];
+        assert_eq!(every(&runs), "favour");
+        runs[7] = 0.5;
+        assert_eq!(every(&runs), "against");
+        assert_eq!([every(&[0.99]), every(&[1.0; 2]), every(&[1.0])], ["against", "open", "open"]);
+        assert_eq!(every(&[1.0, 1.0 - 1e-12, 1.0]), "favour", "rounding");
     }
 
     #[test]
@@ -373,7 +635,22 @@ mod tests {
             } else {
                 "open"
             };
-            assert_eq!(side(&values, WantedRange::ABOVE), expected, "{shift}");
+            assert_eq!(above(&values), expected, "{shift}");
+        }
+        assert_eq!([chance_text(0.05), chance_text(1e-9)], ["0.05", "< 0.0001"]);
+    }
+
+    /// Random numbers of the multiplicative congruential generator of Park and Miller (1988), with 48271.
+    struct Lehmer(u64);
+    impl Lehmer {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0 * 48271 % 2_147_483_647;
+            self.0 as f64 / 2_147_483_647.0
+        }
+        /// Normally distributed number (Box and Muller).
+        fn normal(&mut self) -> f64 {
+            let (radius, angle) = (self.uniform(), self.uniform());
+            (-2.0 * radius.ln()).sqrt() * (2.0 * std::f64::consts::PI * angle).cos()
         }
     }
 }

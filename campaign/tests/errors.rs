@@ -56,6 +56,12 @@ fn campaign_errors_name_line_and_hint() {
             "others",
         ),
         ("repetitions = 3", "repetitions = 3\nskip = [{ size = \"small\" }, 7]", 4, "no points are named", "[[skip]]"),
+        ("rule = \"above\"", "rule = \"above\"\nseries = []", 22, "it names none", "take it out"),
+        ("rule = \"above\"", "rule = \"above\"\nat = []", 22, "it names none", "take it out"),
+        ("rule = \"above\"", "rule = \"below\"\nmargin = 1.0", 22, "nothing is below none", "0.8"),
+        ("rule = \"above\"", "rule = \"similar\"\nmargin = 1.5", 22, "between 0 and 1", "margin = 0.1"),
+        ("rule = \"above\"", "rule = \"above\"\nmargin = -1.5", 22, "between 0 and 1", "margin = 0.1"),
+        ("rule = \"above\"", "rule = \"between\"\nrange = [0, 1]", 22, "always in this range", "narrower"),
         ("name = \"latency\"", "name = \"ratio\"", 23, "a second figure called `ratio`", "its own name"),
     ] {
         let said = said(from, to);
@@ -144,6 +150,34 @@ fn scenario_error_names_scenario_file() {
     assert!(said.contains("scenario.toml: node[b].id (line 8)"), "{said}");
     let nowhere = Campaign::load(std::path::Path::new("/nowhere/at/all")).unwrap_err();
     assert!(nowhere[0].to_string().contains("hint: give the folder of a campaign"), "{nowhere:?}");
+}
+
+#[test]
+fn scenario_file_is_no_campaign() {
+    let source = folder(CAMPAIGN);
+    let list = Campaign::load(&source.path().join("scenario.toml")).unwrap_err();
+    let said = list[0].to_string();
+    assert_eq!(list.len(), 1, "{list:?}");
+    assert!(said.contains("is a scenario, and no campaign\nhint: `farlink run "), "{said}");
+    let missing = Campaign::parse("name = \"x\"\n", source.path(), "x").unwrap_err()[0].to_string();
+    assert!(missing.contains("hint: add `scenario = \"scenario.toml\"`"), "{missing}");
+}
+
+#[test]
+fn margin_above_one_is_of_above() {
+    for (margin, expected) in [("1.5", 1.5), ("\"150 %\"", 1.5), ("\"10 %\"", 0.1)] {
+        let source = folder(&CAMPAIGN.replace("rule = \"above\"", &format!("rule = \"above\"\nmargin = {margin}")));
+        let plan = plan(source.path()).unwrap();
+        assert_eq!(plan.campaign.figures[0].claims[0].rule, farlink_campaign::ClaimRule::Above(expected));
+    }
+}
+
+#[test]
+fn left_out_figure_is_checked() {
+    let source =
+        folder(&CAMPAIGN.replace("name = \"latency\"\n", "name = \"latency\"\nworld = \"lab\"\nphase = \"load\"\n"));
+    let said = plan(source.path()).unwrap_err()[0].to_string();
+    assert!(said.contains("figure[latency]: the scenario has no phase `load`"), "{said}");
 }
 
 #[test]

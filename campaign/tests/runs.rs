@@ -60,7 +60,7 @@ fn resumed_campaign_gives_identical_results() {
         let summary = run(&plan, &out, 2, &Pretend { stop_after: Some(after), ..Pretend::default() }).unwrap();
         assert_eq!((summary.done, summary.left), (after, 18 - after), "what ended stays");
         // A killed process leaves a cell that is running, half written.
-        let half = out.path().join("cells/.half");
+        let half = out.path().join("cells").join(format!(".{}", plan.name(plan.cells()[9])));
         fs::create_dir_all(&half).unwrap();
         fs::write(half.join("manifest.json"), "{").unwrap();
         let again = CampaignFolder::open(out.path()).unwrap();
@@ -182,6 +182,55 @@ fn folder_is_locked_and_foreign_refused() {
         let error = format!("{:#}", CampaignFolder::open(&path).unwrap_err());
         assert!(error.contains("is no campaign that ran") && error.contains("hint: "), "{error}");
     }
+}
+
+#[test]
+fn only_own_remains_are_removed() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let path = source.path().join("out");
+    let out = CampaignFolder::create(&path, &plan, &[], false, "test").unwrap();
+    let cell = plan.name(plan.cells()[0]);
+    for own in [format!("cells/.{cell}"), format!("cells/.{cell}.try1")] {
+        fs::create_dir(path.join(own)).unwrap();
+    }
+    fs::write(path.join(format!("failed/{cell}.txt")), "why\n").unwrap();
+    for other in ["cells/.x", "cells/.git", "failed/sub"] {
+        fs::create_dir(path.join(other)).unwrap();
+    }
+    fs::write(path.join("failed/notes.txt"), "dear").unwrap();
+    assert_eq!(out.status(&plan, "test").unwrap().failed, [(cell.clone(), "why".to_string())]);
+    out.clean().unwrap();
+    let left = |part: &str| {
+        let entries = fs::read_dir(path.join(part)).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        (left("cells"), left("failed")),
+        (vec![".git".into(), ".x".into()], vec!["notes.txt".into(), "sub".into()])
+    );
+    fs::create_dir(path.join(format!("failed/{cell}.txt"))).unwrap();
+    let error = format!("{:#}", out.clean().unwrap_err());
+    assert!(error.contains(&format!("failed/{cell}.txt\nhint: move it elsewhere")), "{error}");
+    let file = source.path().join("afile");
+    fs::write(&file, "").unwrap();
+    let error = format!("{:#}", CampaignFolder::create(&file, &plan, &[], false, "test").unwrap_err());
+    assert!(error.contains("afile is no folder\nhint: --out"), "{error}");
+}
+
+#[test]
+fn surplus_seeds_are_no_strangers() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    run(&plan, &out, 2, &Pretend::default()).unwrap();
+    let fewer = CampaignPlan::new(Campaign::load(source.path()).unwrap().repeated(1)).unwrap();
+    let status = out.status(&fewer, "test").unwrap();
+    assert_eq!((status.done, status.surplus, status.surplus_repetitions, status.strangers), (6, 12, 3, 0));
+    fs::create_dir(out.path().join("cells/other_s1_0123abcd")).unwrap();
+    assert_eq!(out.status(&fewer, "test").unwrap().strangers, 1);
 }
 
 #[test]
@@ -320,5 +369,7 @@ fn figure_of_other_world_is_left_out() {
     let text = Results::new(&plan, Vec::new()).text();
     assert!(text.contains("left out, for they are not of world sim: latency\n"), "{text}");
     let alone = CampaignPlan::new(loaded.only(&["latency".into()]).unwrap()).unwrap_err();
-    assert!(alone[0].expected.contains("latency") && alone[0].hint.contains("--in lab"), "{alone:?}");
+    let said = alone[0].to_string();
+    assert!(said.contains("no figure is left for the simulation: only the testbed has latency"), "{said}");
+    assert!(said.contains("campaign.toml:22: figure[latency]") && said.contains("hint: `--in lab`"), "{said}");
 }

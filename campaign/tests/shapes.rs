@@ -160,6 +160,7 @@ fn distribution_is_kept_and_drawn() {
         text.contains("round trip in phase load (s), quantiles of runs, and 95 % interval of their medians"),
         "{text}"
     );
+    assert!(text.contains("    small in the paper: 66 % at most 0.003\n"), "{text}");
     assert!(text.contains("small  0.00205  0.00217  0.00231 ± 0.0000248  0.00246  0.00255  0.0026     180"), "{text}");
     let report = ran.written("report.html");
     assert!(report.contains("fraction of values (%)") && !report.contains("NaN"));
@@ -305,6 +306,65 @@ fn missing_runs_are_named() {
     without.iter_mut().for_each(|(_, record)| record.numbers.narrowed.clear());
     let judged = Results::new(&ran.plan, without).judge(ran.figure(0), &ran.figure(0).claims[0]);
     assert_eq!(judged.reasons, ["2 of 2 comparisons have fewer than two runs", "12 of 12 runs have no value"]);
+}
+
+#[test]
+fn one_value_is_about_every_run() {
+    let figure = "[[figure]]\nname = \"ratio\"\nmetric = \"delivery_ratio\"\nx = \"delay\"\nfixed = { store = \"large\" }\n\
+        [[figure.paper]]\nvalues = [0.99, 0.5]\n\
+        [[figure.claim]]\ntext = \"None is lost.\"\nrule = \"between\"\nrange = [0.4, 0.4]\nat = \"*\"\n\
+        [[figure.claim]]\ntext = \"Little is lost.\"\nrule = \"between\"\nrange = [0.35, 1.0]\nat = \"1 s\"\n";
+    let ran = Ran::of(figure, &PretendLab::default());
+    assert_eq!(ran.judged(0).verdict.word(), "confirmed");
+    let text = ran.results().text();
+    assert!(text.contains("\n    1 s, paper            0.99\n    2 s, paper             0.5\n"), "{text}");
+    let mut records = ran.folder.records(&ran.plan).unwrap();
+    let seed = records.iter_mut().find(|(_, record)| record.seed == 3).unwrap();
+    seed.1.numbers.metrics.insert("delivery_ratio".into(), Some(0.375));
+    let results = Results::new(&ran.plan, records);
+    let judged = results.judge(ran.figure(0), &ran.figure(0).claims[0]);
+    let expected = "1 of 2 in favour, 1 against, 0 open: 1 s 0.392 ± 0.0359, wanted 0.4 in every run, \
+                    1 of 3 runs is different, first 0.375 with seed 3";
+    assert_eq!(judged.text(), expected);
+    // The upper end is the limit of the metric, and needs no test.
+    assert_eq!(results.judge(ran.figure(0), &ran.figure(0).claims[1]).verdict.word(), "confirmed");
+}
+
+#[test]
+fn texts_name_bound_and_reason() {
+    let skip = "[[skip]]\nstore = \"large\"\ndelay = \"2 s\"\n";
+    let figure = "[[figure]]\nname = \"goodput\"\nmetric = \"goodput_received_bit_s\"\nx = \"delay\"\nseries = \"store\"\n\
+        [[figure.claim]]\ntext = \"Half as fast again.\"\nrule = \"above\"\nmargin = 0.5\nat = \"1 s\"\n\
+        [[figure.claim]]\ntext = \"Faster.\"\nrule = \"above\"\nat = \"2 s\"\n";
+    let ran = Ran::of(&format!("{skip}{figure}"), &PretendLab::default());
+    let results = ran.results();
+    let text = |claim: usize| results.judge(ran.figure(0), &ran.figure(0).claims[claim]).text();
+    assert!(
+        text(0).contains("less small 2016 ± 19.8, g ") && text(0).contains(", wanted above 3992 (50 % of small), p "),
+        "{}",
+        text(0)
+    );
+    assert_eq!(text(1), "its points are left out by [[skip]]: delay 2 s, store large");
+}
+
+#[test]
+fn empty_figure_has_reason() {
+    let figures = "[[figure]]\nname = \"processors\"\nmetric = \"cpu_percent\"\nx = \"delay\"\n\
+        [[figure]]\nname = \"trips\"\nmetric = \"rtt_median_s\"\nx = \"delay\"\n\
+        [[figure.claim]]\ntext = \"Short.\"\nrule = \"between\"\nrange = [0.0, 1.0]\nat = \"1 s\"\n";
+    let source = folder(&format!("{}{figures}", support::CAMPAIGN));
+    let plan = plan(source.path()).unwrap();
+    let out = CampaignFolder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    support::run(&plan, &out, 2, &support::Pretend::default()).unwrap();
+    let results = Results::new(&plan, out.records(&plan).unwrap());
+    let text = results.text();
+    assert!(
+        text.contains("\n  no run has `cpu_percent`: only the testbed measures it (`world = \"lab\"` in the figure)\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n  no run has `rtt_median_s`\n") && text.contains("open: 1 s no value; "), "{text}");
+    assert!(results.html(&out).contains("<p>no run has `cpu_percent`: only the testbed"));
+    assert!(!Results::new(&plan, Vec::new()).text().contains("no run has"));
 }
 
 #[test]

@@ -38,18 +38,16 @@ enum CampaignCommand {
 }
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "A campaign is a folder with a campaign.toml. Results go to another folder: report.html, results.txt,\n\
-    the tables cells and points (CSV and Parquet), figures as SVG and PDF, and a folder per cell. Ctrl-C keeps completed\n\
-    cells; `resume` continues, with the same results.\n\n\
+#[command(after_help = "A campaign is a folder with a campaign.toml. Results go to another folder: report.html,\n\
+    results.txt, the tables cells and points (CSV and Parquet), figures as SVG and PDF, and a folder\n\
+    per cell. Ctrl-C keeps completed cells; `resume` continues, with the same results.\n\n\
     Examples:\n\
     \x20 farlink campaign run campaigns/silva --smoke\n\
     \x20 farlink campaign run campaigns/silva --out runs/silva --jobs 8\n\
     \x20 farlink campaign run campaigns/silva --only fig8 --isolate\n\
     \x20 farlink campaign run campaigns/crossing --in lab\n\
     \x20 RAY_ADDRESS=10.0.0.1:6379 farlink campaign run campaigns/silva --on ray\n\n\
-    Exit status: 0 done, 1 a cell failed or the campaign was stopped, 2 bad input."
-)]
+    Exit status: 0 done, 1 a cell failed or the campaign was stopped, 2 bad input.")]
 struct RunArgs {
     /// Folder of the campaign.
     #[arg(value_name = "CAMPAIGN")]
@@ -286,13 +284,24 @@ fn open(of: &Of, repetitions: Option<u64>) -> Result<(CampaignFolder, CampaignPl
     // Small size, figures and world are those of the start: other cells would not match the completed ones.
     let repetitions = repetitions.unwrap_or(about.repetitions);
     let plan = plan_of(campaign, about.small, &about.figures, Some(repetitions), about.world)?;
+    // Results of another campaign would be overwritten.
+    if of.campaign.is_some() && plan.campaign.name != about.name {
+        return Err(CliError::Input(format!(
+            "{} is campaign `{}`, and {} has results of `{}`\nhint: `farlink campaign run {}` makes its own",
+            campaign.display(),
+            plan.campaign.name,
+            of.folder.display(),
+            about.name,
+            campaign.display()
+        )));
+    }
     Ok((folder, plan))
 }
 
 fn go(folder: &CampaignFolder, plan: &CampaignPlan, how: &How) -> Result<(), CliError> {
     let stop = farlink_os::process::watch_termination()?;
     let status = folder.status(plan, crate::VERSION)?;
-    for warning in warnings(&status) {
+    for warning in warnings(folder, &status) {
         eprintln!("warning: {warning}");
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -323,8 +332,17 @@ fn runner(world: CellWorld, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -
     })
 }
 
-fn warnings(status: &farlink_campaign::CampaignStatus) -> Vec<String> {
+fn warnings(folder: &CampaignFolder, status: &farlink_campaign::CampaignStatus) -> Vec<String> {
     let mut warnings = Vec::new();
+    if status.surplus > 0 {
+        warnings.push(format!(
+            "{} cells have seeds after the last repetition and are not used\n\
+             hint: they are kept; `farlink campaign resume {} --repetitions {}` uses them again",
+            status.surplus,
+            folder.path().display(),
+            status.surplus_repetitions
+        ));
+    }
     if status.strangers > 0 {
         warnings.push(format!(
             "{} cells belong to no point of the current campaign and are not used\n\
@@ -450,7 +468,7 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
     for (name, why) in &status.disturbed {
         println!("  disturbed  {name}: {why}");
     }
-    for warning in warnings(&status) {
+    for warning in warnings(&folder, &status) {
         eprintln!("warning: {warning}");
     }
     // While another process runs the campaign, nothing needs to be resumed.

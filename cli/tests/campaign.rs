@@ -141,6 +141,32 @@ fn repetitions_extend_a_moved_campaign() {
 }
 
 #[test]
+fn other_campaign_keeps_results() {
+    let place = place("other");
+    let folder = &place.0;
+    assert_eq!(farlink(folder, "campaign run crowd --repetitions 2 --out out").0, Some(0));
+    let before = results(&folder.join("out"));
+    fs::create_dir(folder.join("town")).unwrap();
+    fs::write(folder.join("town/scenario.toml"), SCENARIO).unwrap();
+    fs::write(folder.join("town/campaign.toml"), CAMPAIGN.replacen("\"crowd\"", "\"town\"", 1)).unwrap();
+    for command in ["status", "report", "resume"] {
+        let (code, _, said) = farlink(folder, &format!("campaign {command} out --campaign town"));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("town is campaign `town`, and out has results of `crowd`\nhint: "), "{said}");
+    }
+    assert!(results(&folder.join("out")) == before);
+    // Runs beyond fewer repetitions are kept.
+    let (code, _, said) = farlink(folder, "campaign resume out --repetitions 1");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("4 cells have seeds after the last repetition"), "{said}");
+    assert!(said.contains("they are kept; `farlink campaign resume out --repetitions 2`"), "{said}");
+    let (_, printed, said) = farlink(folder, "campaign resume out --repetitions 2 --json");
+    let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((json["done"].as_u64(), json["ran"].as_u64(), said.contains("warning")), (Some(8), Some(0), false));
+    assert!(results(&folder.join("out")) == before);
+}
+
+#[test]
 fn figures_are_svg_and_pdf() {
     let place = place("figures");
     assert_eq!(farlink(&place.0, "campaign run crowd --repetitions 2 --out out").0, Some(0));
@@ -194,6 +220,8 @@ fn mistakes_are_bad_input_with_hints() {
         ("campaign run crowd --jobs 0", "must be at least 1"),
         ("campaign run crowd --repetitions 1001", "more than 1000 runs per point"),
         ("campaign run crowd --out other", "other is not empty"),
+        ("campaign run crowd --out other/dear.txt", "dear.txt is no folder"),
+        ("campaign run crowd/scenario.toml", "scenario.toml: is a scenario, and no campaign"),
         ("campaign status other", "other is no campaign that ran"),
         ("campaign resume nowhere", "nowhere is no campaign that ran"),
         ("campaign report other", "other is no campaign that ran"),

@@ -1,4 +1,4 @@
-//! `farlink run`: runs a scenario in simulation or in the testbed.
+//! `farlink run`: runs a scenario in simulation, in the testbed, or on machines reached by SSH.
 
 use crate::CliError;
 use crate::progress::RunProgress;
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use farlink_report::{FlowUse, Manifest, Missed, PhaseUse, Quantity, RetentionFacts, RoleUse, RunReader, Statistics};
 use farlink_routing::contact_plan;
-use farlink_scenario::{Fidelity, Scenario};
+use farlink_scenario::{Fidelity, Scenario, SshMachine};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +23,7 @@ const TRAFFIC_SHOWN: usize = 20;
     \x20 farlink run campaigns/iss/scenario.toml --in sim\n\
     \x20 farlink run campaigns/iss/scenario.toml --in lab --out runs/iss-lab\n\
     \x20 farlink run campaigns/town/scenario.toml --in sim --watch\n\
+    \x20 farlink run campaigns/iss/scenario.toml --in hosts --at root@board --at server\n\
     \x20 farlink run scenario.toml --in sim --seed 7 --json | jq .latency_s.mean\n\n\
     Exit status: 0 done, 1 the run failed or missed an [expect] of the scenario, 2 bad input.")]
 pub struct Args {
@@ -32,6 +33,15 @@ pub struct Args {
     /// World to run the scenario in.
     #[arg(long = "in", value_name = "WORLD")]
     world: WorldChoice,
+    /// With `--in hosts`: a machine, as `ssh` takes it. Nodes without another host run on the machines in turn.
+    #[arg(long, value_name = "MACHINE")]
+    at: Vec<String>,
+    /// With `--at`: configuration file of `ssh`, instead of the user's.
+    #[arg(long, value_name = "FILE", requires = "at")]
+    ssh_config: Option<PathBuf>,
+    /// With `--at`: `farlink` for those machines, instead of this program.
+    #[arg(long, value_name = "FILE", requires = "at")]
+    program: Option<PathBuf>,
     /// Random seed, instead of the scenario's.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::whole)]
     seed: Option<u64>,
@@ -57,7 +67,20 @@ impl Args {
     /// Arguments for a simulation of this file into a directory whose run may be replaced.
     pub fn of_file(scenario: PathBuf, out: PathBuf) -> Args {
         let (world, out) = (WorldChoice::Sim, Some(out));
-        Args { scenario, world, seed: None, fidelity: None, out, force: true, watch: false, json: false }
+        let (at, ssh_config, program) = (Vec::new(), None, None);
+        Args {
+            scenario,
+            world,
+            at,
+            ssh_config,
+            program,
+            seed: None,
+            fidelity: None,
+            out,
+            force: true,
+            watch: false,
+            json: false,
+        }
     }
 }
 
@@ -77,12 +100,15 @@ enum WorldChoice {
     Sim,
     /// Testbed on this machine: real node processes over emulated links.
     Lab,
+    /// Testbed with nodes on other machines: those of `--at`, or of the scenario's hosts.
+    Hosts,
 }
 impl WorldChoice {
     fn name(self) -> &'static str {
         match self {
             WorldChoice::Sim => "sim",
             WorldChoice::Lab => "lab",
+            WorldChoice::Hosts => "hosts",
         }
     }
 }
@@ -106,10 +132,11 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     if let Some(seed) = args.seed {
         scenario.set_seed(seed);
     }
+    place(args, &mut scenario)?;
     if args.watch {
         let hindrance = match args.world {
             WorldChoice::Sim => farlink_watch::hindrance(),
-            WorldChoice::Lab => Some(
+            WorldChoice::Lab | WorldChoice::Hosts => Some(
                 "`--watch` in the testbed, whose nodes do not report every event while they run\n\
                 hint: use it with `--in sim`; `farlink node status` queries a node of the testbed",
             ),
@@ -122,7 +149,7 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
         (None, _) => {}
         (Some(Play::Full), _) => scenario.fidelity = Fidelity::Full,
         (Some(Play::Message), WorldChoice::Sim) => scenario.fidelity = Fidelity::Message,
-        (Some(Play::Message), WorldChoice::Lab) => {
+        (Some(Play::Message), WorldChoice::Lab | WorldChoice::Hosts) => {
             return Err(CliError::Input(
                 "`--fidelity message` in the testbed, which runs complete nodes\nhint: use it with `--in sim`".into(),
             ));
@@ -141,7 +168,7 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     let command = command_line(args, scenario.seed);
     let done = match args.world {
         WorldChoice::Sim => in_simulation(&scenario, &folder, command, args.watch),
-        WorldChoice::Lab => in_testbed(&scenario, &folder, command),
+        WorldChoice::Lab | WorldChoice::Hosts => in_testbed(&scenario, &folder, command),
     };
     if done.is_err() {
         // Removes the directory only if it is empty: results of a failed run are kept.
@@ -149,6 +176,29 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     }
     done?;
     Ok(folder)
+}
+
+/// Places the nodes on the machines of `--at`.
+fn place(args: &Args, scenario: &mut Scenario) -> Result<(), CliError> {
+    let file = |path: &Option<PathBuf>| match path {
+        None => Ok(None),
+        Some(path) => match path.canonicalize() {
+            Ok(path) => Ok(Some(path)),
+            Err(why) => Err(CliError::Input(format!("cannot read {}: {why}", path.display()))),
+        },
+    };
+    let (config, program) = (file(&args.ssh_config)?, file(&args.program)?);
+    let machine = |at: &String| SshMachine { at: at.clone(), config: config.clone(), program: program.clone() };
+    let machines: Vec<SshMachine> = args.at.iter().map(machine).collect();
+    match (args.world, machines.is_empty()) {
+        (WorldChoice::Hosts, false) => scenario.place_on(&machines),
+        (WorldChoice::Hosts, true) if scenario.nodes.iter().all(|node| node.host.ssh().is_none()) => {
+            return Err(CliError::Input("`--in hosts` without a machine\nhint: `--at MACHINE` names one".into()));
+        }
+        (_, true) => {}
+        (_, false) => return Err(CliError::Input("`--at` without `--in hosts`\nhint: write `--in hosts`".into())),
+    }
+    Ok(())
 }
 
 /// Results of a run as JSON, and an error if it was interrupted or missed an expectation of the scenario.
@@ -186,7 +236,12 @@ fn command_line(args: &Args, seed: u64) -> String {
         Some(Play::Full) => " --fidelity full",
         Some(Play::Message) => " --fidelity message",
     };
-    format!("farlink run {} --in {} --seed {seed}{play}", args.scenario.display(), args.world.name())
+    let at: String = args.at.iter().map(|machine| format!(" --at {machine}")).collect();
+    let path = |option: &str, path: &Option<PathBuf>| {
+        path.as_ref().map_or_else(String::new, |path| format!(" {option} {}", path.display()))
+    };
+    let more = [at, path("--ssh-config", &args.ssh_config), path("--program", &args.program)].concat();
+    format!("farlink run {} --in {}{more} --seed {seed}{play}", args.scenario.display(), args.world.name())
 }
 
 /// Default directory of a run, numbered if it exists.

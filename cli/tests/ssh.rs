@@ -148,25 +148,17 @@ impl Machines {
         Ok((here, far, sshd))
     }
 
-    fn command(&self) -> Command {
+    fn command(&self, place: &[&str]) -> Command {
         let mut command = Command::new(FARLINK);
-        command.current_dir(&self.folder).args([
-            "run",
-            "scenario.toml",
-            "--in",
-            "lab",
-            "--out",
-            "run",
-            "--force",
-            "--json",
-        ]);
+        let arguments = ["run", "scenario.toml", "--out", "run", "--force", "--json", "--in"];
+        command.current_dir(&self.folder).args(arguments).args(place);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         start_in(&mut command, self.here.as_fd().try_clone_to_owned().ok(), None);
         command
     }
 
     fn run(&self) -> Output {
-        self.command().output().unwrap()
+        self.command(&["lab"]).output().unwrap()
     }
 
     /// Programs and files that runs have left on the other machine.
@@ -229,9 +221,25 @@ fn nodes_on_other_machine_exchange_bundles() {
 }
 
 #[test]
+fn nodes_of_any_scenario_run_on_other_machine() {
+    let plain: Vec<&str> = SCENARIO.lines().filter(|line| !line.starts_with("host =")).collect();
+    let Some(machines) = Machines::new("ssh-at", &plain.join("\n")) else { return };
+    let output = machines.command(&["hosts"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("`--at MACHINE` names one"), "{output:?}");
+    let at = ["hosts", "--at", "far", "--ssh-config", "ssh_config", "--program", "farlink"];
+    let output = machines.command(&at).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["created"], &result["delivered"]), (&Value::from(63), &Value::from(63)), "{result}");
+    let text = fs::read_to_string(machines.folder.join("run/manifest.json")).unwrap();
+    assert!(text.contains("--in hosts --at far --ssh-config ssh_config --program farlink"), "{text}");
+    machines.wait_until_clean();
+}
+
+#[test]
 fn killed_run_leaves_nothing_on_other_machine() {
     let Some(machines) = Machines::new("ssh-killed", SCENARIO) else { return };
-    let mut run = machines.command().spawn().unwrap();
+    let mut run = machines.command(&["lab"]).spawn().unwrap();
     let begun = Instant::now();
     let is_node = |line: &String| line.contains(" node ");
     while !machines.left().iter().any(is_node) {

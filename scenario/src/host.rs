@@ -173,6 +173,12 @@ pub enum PhaseEnd {
 }
 
 impl Scenario {
+    /// Places the nodes that would be programs of this machine on these machines, in turn.
+    pub fn place_on(&mut self, machines: &[SshMachine]) {
+        let here = self.nodes.iter_mut().filter(|node| node.host.kind == HostKind::Namespace);
+        here.zip(machines.iter().cycle()).for_each(|(node, machine)| node.host.kind = HostKind::Ssh(machine.clone()));
+    }
+
     /// Latest start and end of a phase that the scenario allows. The end is `None` if neither a duration nor the next
     /// phase's start sets it; all later phases then give `None` instead of a span.
     pub fn latest_span(&self, phase: usize) -> Option<(Duration, Option<Duration>)> {

@@ -170,7 +170,11 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
         if compares { others.filter(|place| !than.contains(place)).collect() } else { others.collect() }
     });
     // A difference of a series from itself is always zero.
-    if compares && !series.is_empty() && series.iter().all(|one| than.iter().all(|other| other == one)) {
+    if compares
+        && !series.is_empty()
+        && !than.is_empty()
+        && series.iter().all(|one| than.iter().all(|other| other == one))
+    {
         reader.fail("than", "a series is compared with itself alone", "name others in `series` or `than`");
     }
     let facets = labels(reader, "facet", figure.facet, axes).unwrap_or_else(|| all(figure.facet));

@@ -161,8 +161,12 @@ impl ClaimComparison {
     }
     /// The comparison in words, with its adjusted p-value where there are several.
     fn text(&self, figure: &Figure, adjusted: Option<f64>) -> String {
+        let start = |end: &str| match self.what.as_str() {
+            "" => end.to_string(),
+            what => format!("{what} {end}"),
+        };
         let Some(found) = self.difference else {
-            return format!("{} {}", self.what, if self.has_runs { "no value" } else { "no runs" });
+            return start(if self.has_runs { "no value" } else { "no runs" });
         };
         let count = found.interval.count;
         let basis = match (self.test.basis, adjusted) {
@@ -173,9 +177,7 @@ impl ClaimComparison {
             (Basis::Few, _) => String::new(),
         };
         let number = plain_interval(&found.interval, figure.measured.metric.quantity);
-        let words = [self.what.as_str(), &number];
-        let start = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-        format!("{start}{}, wanted {}{basis}", found.effect_text(), self.wanted)
+        format!("{}{}, wanted {}{basis}", start(&number), found.effect_text(), self.wanted)
     }
 }
 
@@ -206,7 +208,7 @@ impl Results<'_> {
             reasons.push(self.nothing(figure, claim));
         }
         if few > 0 {
-            reasons.push(format!("{few} of {} comparisons have fewer than two runs", comparisons.len()));
+            reasons.push(format!("{few} of {} comparisons have fewer than two usable runs", comparisons.len()));
         }
         if equal > 0 {
             let all = comparisons.len();

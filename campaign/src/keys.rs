@@ -233,7 +233,7 @@ pub const CLAIM: Section = Section {
     help: "A claim is a set of comparisons, each of differences between runs with the same seed, decided by Student's t at \
         the figure's level with Holm's correction for the number of comparisons. It is confirmed when every comparison is \
         decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs decide nothing. \
-        Where all runs are equal there is no test: three or more decide, two do not. Values count as equal up to one part in \
+        Where all runs, or differences, are equal there is no test: three or more decide (at 99 % four), fewer do not. Values count as equal up to one part in \
         10^9, which is rounding.",
     keys: CLAIM_KEYS,
 };

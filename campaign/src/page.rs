@@ -89,7 +89,7 @@ impl Results<'_> {
              follow from the seed alone{}: differences are taken seed by seed. Beside each stands Hedges' g: the difference in units of the standard deviation of runs.</p>\
              <p>A claim is a set of comparisons, each decided by such an interval, with Holm's correction for their number: \
              however many there are, all are right with the confidence of one interval. Equal runs decide where there are \
-             three; a claim about one value is about every run. It is confirmed when all are \
+             three (at 99 % four); a claim about one value is about every run. It is confirmed when all are \
              decided in its favour, contradicted when one is decided against it, and undecidable otherwise. Disturbed runs \
              are drawn, and decide nothing.</p>\
              <pre>farlink campaign run {}{}</pre></section></main>",

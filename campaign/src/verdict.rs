@@ -8,23 +8,29 @@
 //! it is not. Otherwise, or with fewer than two seeds, it is open. The claim is **confirmed** if all its comparisons are
 //! in favour, **contradicted** if one is against, and **undecidable** otherwise. Disturbed runs decide nothing.
 //!
-//! Equal runs have no deviation, and thus no t. They decide where there are three ([`EQUAL_RUNS`]), and fewer do not.
-//! A range of one value is about every run: one run that differs contradicts the claim, and three that do not confirm it.
+//! Equal runs, or differences, have no deviation, and thus no t. They decide where there are three, at 99 % four
+//! ([`equal_runs`]), and fewer do not. A range of one value is about every run: one run that differs contradicts the
+//! claim, and as many equal ones confirm it.
 
 use crate::details::{plain, plain_interval};
 use crate::judgement::{ClaimCounts, Judgement};
-use crate::numbers::{EQUALITY, Interval, holm};
+use crate::numbers::{ConfidenceLevel, EQUALITY, Interval, holm};
 use crate::results::{Difference, Results, Spot};
 use crate::types::{Claim, ClaimPositions, ClaimRule, Figure};
 use farlink_report::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Least number of equal runs that decide a comparison.
+/// Least number of equal runs that decide a comparison at this level.
 ///
 /// Of two series with the same distribution, one run of each differs by a given amount and sign with a probability of at
-/// most 1/4 (two values, as likely). That all of n pairs do so has at most 1/16 for two pairs, which is more than the
-/// 2.5 % that a test at 95 % has on each side, and 1/64 for three.
-const EQUAL_RUNS: usize = 3;
+/// most 1/4 (two values, as likely), and n pairs all do so with one of at most 1/4^n. For two pairs these are 6 %, more
+/// than the 2.5 % that a test at 95 % has on each side; for three 1.6 %; and for four 0.4 %, less than the 0.5 % at 99 %.
+const fn equal_runs(level: ConfidenceLevel) -> usize {
+    match level {
+        ConfidenceLevel::P95 => 3,
+        ConfidenceLevel::P99 => 4,
+    }
+}
 
 /// Basis of the decision about a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,7 +39,7 @@ enum Basis {
     Test(f64),
     /// Runs without exception, so that no test is needed.
     Certain,
-    /// Equal runs, but fewer than [`EQUAL_RUNS`].
+    /// Equal runs, but fewer than [`equal_runs`].
     FewEqual,
     /// Fewer than two runs.
     Few,
@@ -48,11 +54,11 @@ impl Basis {
         }
     }
     /// Basis of the decision on which side of an end the mean of these distances lies.
-    fn of(distances: &Interval) -> Basis {
+    fn of(distances: &Interval, level: ConfidenceLevel) -> Basis {
         match distances.chance() {
             Some(p) => Basis::Test(p),
             None if !distances.is_constant() => Basis::Few,
-            None if distances.count < EQUAL_RUNS => Basis::FewEqual,
+            None if distances.count < equal_runs(level) => Basis::FewEqual,
             None => Basis::Certain,
         }
     }
@@ -77,7 +83,7 @@ impl RangeTest {
     const NONE: RangeTest = RangeTest { side: ComparisonSide::Open, basis: Basis::Few };
 
     /// Tests the distances from each end of a range, which are positive inside it. Ends belong to a `closed` range.
-    fn of(ends: &[Interval], closed: bool) -> RangeTest {
+    fn of(ends: &[Interval], closed: bool, level: ConfidenceLevel) -> RangeTest {
         let holds = |end: &&Interval| end.mean > 0.0 || (closed && end.mean == 0.0);
         let passed: Vec<&Interval> = ends.iter().filter(|end| !holds(end)).collect();
         // Inside the range, all ends must be excluded; outside, only the end that was passed.
@@ -85,7 +91,7 @@ impl RangeTest {
             true => (ComparisonSide::Favour, ends.iter().collect()),
             false => (ComparisonSide::Against, passed),
         };
-        let basis = tested.iter().map(|end| Basis::of(end)).reduce(Basis::weaker);
+        let basis = tested.iter().map(|end| Basis::of(end, level)).reduce(Basis::weaker);
         // Equal runs on an end that does not belong to the range are on neither side, however many there are.
         if side == ComparisonSide::Against && tested.iter().all(|end| end.is_constant() && end.mean == 0.0) {
             return RangeTest { side: ComparisonSide::Open, basis: Basis::Certain };
@@ -94,10 +100,12 @@ impl RangeTest {
     }
 
     /// Tests whether every run has this value, or one that differs from it by rounding.
-    fn every(values: &BTreeMap<u64, f64>, value: f64) -> RangeTest {
+    fn every(values: &BTreeMap<u64, f64>, value: f64, level: ConfidenceLevel) -> RangeTest {
         match values.values().all(|found| is_equal(*found, value)) {
             false => RangeTest { side: ComparisonSide::Against, basis: Basis::Certain },
-            true if values.len() >= EQUAL_RUNS => RangeTest { side: ComparisonSide::Favour, basis: Basis::Certain },
+            true if values.len() >= equal_runs(level) => {
+                RangeTest { side: ComparisonSide::Favour, basis: Basis::Certain }
+            }
             true if values.len() > 1 => RangeTest { side: ComparisonSide::Favour, basis: Basis::FewEqual },
             true => RangeTest::NONE,
         }
@@ -173,7 +181,7 @@ impl ClaimComparison {
             _ if !self.exception.is_empty() => format!(", {}", self.exception),
             (Basis::Test(p), Some(adjusted)) => format!(", p {} ({} corrected)", chance_text(p), chance_text(adjusted)),
             (Basis::Test(p), None) => format!(", p {}", chance_text(p)),
-            (Basis::Certain | Basis::FewEqual, _) => format!(", all {count} runs equal"),
+            (Basis::Certain | Basis::FewEqual, _) => format!(", the same in all {count} runs"),
             (Basis::Few, _) => String::new(),
         };
         let number = plain_interval(&found.interval, figure.measured.metric.quantity);
@@ -211,8 +219,10 @@ impl Results<'_> {
             reasons.push(format!("{few} of {} comparisons have fewer than two usable runs", comparisons.len()));
         }
         if equal > 0 {
-            let all = comparisons.len();
-            reasons.push(format!("{equal} of {all} comparisons have two equal runs: three or more would decide"));
+            let (all, least) = (comparisons.len(), equal_runs(figure.level));
+            reasons.push(format!(
+                "{equal} of {all} comparisons have equal runs, of which fewer than {least} decide nothing"
+            ));
         }
         reasons.extend(self.lacks(figure, claim));
         Judgement { verdict: counts.verdict(), counts, uncorrected, worst, reasons }
@@ -356,7 +366,7 @@ impl Results<'_> {
                     };
                     let is_closed = matches!(claim.rule, ClaimRule::Similar(_));
                     let ends: Option<Vec<Interval>> = ends.into_iter().collect();
-                    let test = ends.map_or(RangeTest::NONE, |ends| RangeTest::of(&ends, is_closed));
+                    let test = ends.map_or(RangeTest::NONE, |ends| RangeTest::of(&ends, is_closed, level));
                     Some(comparison(&format!("less {label}"), Difference::of(&mine, &theirs, level), test, wanted))
                 };
                 than.filter_map(one).collect()
@@ -372,7 +382,7 @@ impl Results<'_> {
                 let falls = claim.rule == ClaimRule::Falls;
                 let (less, more) = if falls { (&after, &before) } else { (&before, &after) };
                 let change = Difference::of(more, less, level);
-                let test = change.map_or(RangeTest::NONE, |change| RangeTest::of(&[change.interval], false));
+                let test = change.map_or(RangeTest::NONE, |change| RangeTest::of(&[change.interval], false, level));
                 let wanted = if falls { "below 0" } else { "above 0" };
                 vec![comparison("last less first", Difference::of(&after, &before, level), test, wanted.into())]
             }
@@ -390,7 +400,7 @@ impl Results<'_> {
                         format!("{count} of {} runs {are} different, first {value} with seed {seed}", values.len())
                     });
                     let exception = exception.collect::<String>();
-                    let test = RangeTest::every(&values, least);
+                    let test = RangeTest::every(&values, least, level);
                     return vec![ClaimComparison { exception, ..comparison("", difference, test, wanted) }];
                 }
                 let scale = |end: f64| largest(&values).max(end.abs());
@@ -405,7 +415,7 @@ impl Results<'_> {
                     ends.push(of(values.values().map(|value| most - value).collect(), scale(most)));
                 }
                 let ends: Option<Vec<Interval>> = ends.into_iter().collect();
-                let test = ends.map_or(RangeTest::NONE, |ends| RangeTest::of(&ends, true));
+                let test = ends.map_or(RangeTest::NONE, |ends| RangeTest::of(&ends, true, level));
                 vec![comparison("", difference, test, format!("{} to {}", number(least), number(most)))]
             }
         }
@@ -492,7 +502,6 @@ struct SeriesSpan<'x> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numbers::ConfidenceLevel;
 
     // Level of all tests here.
     const LEVEL: ConfidenceLevel = ConfidenceLevel::P95;
@@ -506,7 +515,7 @@ mod tests {
     }
     /// Decision whether the mean of these differences is above 0.
     fn above(values: &[f64]) -> &'static str {
-        word(Interval::at(values, LEVEL).map_or(RangeTest::NONE, |found| RangeTest::of(&[found], false)))
+        word(Interval::at(values, LEVEL).map_or(RangeTest::NONE, |found| RangeTest::of(&[found], false, LEVEL)))
     }
     fn by_seed(values: &[f64]) -> BTreeMap<u64, f64> {
         (1..).zip(values.iter().copied()).collect()
@@ -516,7 +525,7 @@ mod tests {
         let ends = margin_ends(&by_seed(mine), &by_seed(theirs), margin);
         let scale = mine.iter().chain(theirs).fold(0.0f64, |most, value| most.max(value.abs()));
         let ends = ends.map(|distances| Interval::of_scale(&distances, LEVEL, scale).unwrap());
-        word(RangeTest::of(&ends, true))
+        word(RangeTest::of(&ends, true, LEVEL))
     }
 
     #[test]
@@ -530,7 +539,9 @@ mod tests {
     #[test]
     fn equal_runs_decide_from_three_on() {
         assert_eq!([above(&[0.1; 2]), above(&[0.1; 3]), above(&[-0.1; 3])], ["open", "favour", "against"]);
-        assert_eq!(Basis::of(&Interval::of(&[0.1; 2]).unwrap()), Basis::FewEqual);
+        let of = |count: usize, level| Basis::of(&Interval::of(&vec![0.1; count]).unwrap(), level);
+        assert_eq!([of(2, LEVEL), of(3, ConfidenceLevel::P99)], [Basis::FewEqual; 2]);
+        assert_eq!([of(3, LEVEL), of(4, ConfidenceLevel::P99)], [Basis::Certain; 2]);
         // Runs of two values, as likely: three of a kind in both series come once in 64 times a side.
         let mut random = Lehmer(7);
         let mut decided = [0, 0];
@@ -551,7 +562,7 @@ mod tests {
         let (sums, plain) = ([0.1 + 0.2; 3], [0.3; 3]);
         let difference = Difference::of(&by_seed(&plain), &by_seed(&sums), LEVEL).unwrap();
         assert_eq!((difference.interval.mean, difference.interval.deviation), (0.0, Some(0.0)));
-        assert_eq!(word(RangeTest::of(&[difference.interval], false)), "open");
+        assert_eq!(word(RangeTest::of(&[difference.interval], false, LEVEL)), "open");
         assert_eq!(similar(&sums, &plain, 0.0), "favour", "equal but for rounding");
     }
 
@@ -602,7 +613,7 @@ mod tests {
             let of = |distance: &dyn Fn(f64) -> f64| {
                 Interval::of_scale(&values.iter().map(|v| distance(*v)).collect::<Vec<_>>(), LEVEL, 1.0).unwrap()
             };
-            word(RangeTest::of(&[of(&|value| value - least), of(&|value| most - value)], true))
+            word(RangeTest::of(&[of(&|value| value - least), of(&|value| most - value)], true, LEVEL))
         };
         let near = |values: &[f64]| within(values, -0.1, 0.1);
         assert_eq!([near(&[0.0, 0.0, 0.01]), near(&[0.5, 0.51])], ["favour", "against"]);
@@ -615,7 +626,7 @@ mod tests {
 
     #[test]
     fn one_value_is_about_every_run() {
-        let every = |values: &[f64]| word(RangeTest::every(&by_seed(values), 1.0));
+        let every = |values: &[f64]| word(RangeTest::every(&by_seed(values), 1.0, LEVEL));
         let mut runs = [1.0; 20];
         assert_eq!(every(&runs), "favour");
         runs[7] = 0.5;

@@ -8,7 +8,7 @@ use farlink_cla::registry::NAMES;
 use farlink_lab::check::{CheckOptions, CheckedPair, FARLINK, MatrixCell, check, table, update};
 use farlink_lab::driver::NodeContext;
 use farlink_lab::drivers::declared::{Declared, DriverFolder, names};
-use farlink_lab::drivers::farlink::node_file;
+use farlink_lab::drivers::farlink::node_files;
 use farlink_scenario::{HostKind, PREFIX_LENGTH, Scenario};
 use std::path::{Path, PathBuf};
 
@@ -148,12 +148,16 @@ fn show(name: &str, path: &Path) -> Result<(), CliError> {
     let scenario = crate::run::load(path)?;
     let outside = scenario.nodes.iter().position(|node| node.name == name && node.host.is_outside());
     if let Some(index) = outside {
-        show_outside(&scenario, index);
-        return Ok(());
+        return show_outside(&scenario, index);
     }
     let index = scenario.nodes.iter().position(|node| node.implementation.name == name);
     let index = index.ok_or_else(|| {
-        let hint = format!("hint: implementation = {name:?} in [[node]]");
+        let outside = scenario.nodes.iter().filter(|node| node.host.is_outside()).map(|node| &node.name);
+        let outside: Vec<&str> = outside.map(String::as_str).collect();
+        let hint = match &outside[..] {
+            [] => format!("hint: implementation = {name:?} in [[node]]"),
+            names => format!("hint: outside the testbed are {}", names.join(", ")),
+        };
         CliError::Input(format!("{} has no node of {name}\n{hint}", path.display()))
     })?;
     let folder = find(name, &scenario.folder)?;
@@ -179,7 +183,7 @@ fn show(name: &str, path: &Path) -> Result<(), CliError> {
 }
 
 /// Prints how to set up the machine of a node outside the testbed.
-fn show_outside(scenario: &Scenario, index: usize) {
+fn show_outside(scenario: &Scenario, index: usize) -> Result<(), CliError> {
     let node = &scenario.nodes[index];
     if let HostKind::Interface(interface) = &node.host.kind {
         println!("-- node {}, on the machine behind {interface}", node.name);
@@ -195,10 +199,22 @@ fn show_outside(scenario: &Scenario, index: usize) {
     }
     if node.implementation.is_farlink() {
         let (folder, program) = (Path::new("."), Path::new("farlink"));
-        let epoch = scenario.epoch.unwrap_or(farlink_base::DtnTime(0));
+        if scenario.epoch.is_none() && !scenario.contacts.is_empty() {
+            return Err(CliError::Input(
+                "the contacts need an `epoch`, at which this machine and the other begin their contact plans\n\
+                 hint: write one that lies ahead, such as epoch = \"2030-01-31T09:00:00Z\"; the run waits for it"
+                    .into(),
+            ));
+        }
+        // Without contacts the plan holds for years from now.
+        let now = farlink_base::DtnTime::from_unix_ms(farlink_os::realtime_ns() / 1_000_000);
+        let epoch = scenario.epoch.unwrap_or(now);
         let context = NodeContext { scenario, index, folder, epoch, program, real_time: false };
-        println!("-- node.toml, for `farlink node --config node.toml` there\n{}", node_file(&context).trim_end());
+        let [configuration, plan] = node_files(&context);
+        println!("-- {}, for `farlink node --config {0}` there\n{}", configuration.0, configuration.1.trim_end());
+        println!("-- {}, beside it\n{}", plan.0, plan.1.trim_end());
     }
+    Ok(())
 }
 
 fn checked(options: &CheckOptions, matrix: Option<&Path>, json: bool) -> Result<(), CliError> {

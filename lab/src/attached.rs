@@ -197,6 +197,45 @@ enum AppLine {
     Other,
 }
 
+/// End of a traffic flow that is on a machine outside the testbed, of whose applications nothing is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outside {
+    /// Neither end.
+    Neither,
+    /// The receiver: whether bundles were delivered is not known, and pings are counted by their answers.
+    Receiver,
+    /// The sender, and perhaps the receiver: bundles count as created once they arrive.
+    Sender,
+}
+
+impl Outside {
+    /// The end of this traffic flow.
+    pub fn of(scenario: &Scenario, traffic: usize) -> Outside {
+        let entry = &scenario.traffic[traffic];
+        match [entry.from, entry.to].map(|node| scenario.nodes[node].host.is_outside()) {
+            [true, _] => Outside::Sender,
+            [false, true] => Outside::Receiver,
+            [false, false] => Outside::Neither,
+        }
+    }
+}
+
+/// Number of bundles that arrived at a node from machines outside the testbed, for each traffic flow with any.
+pub fn arrivals_from_outside(node: &NodeContext<'_>) -> Result<Vec<(usize, u64)>> {
+    let mut arrivals = Vec::new();
+    for (traffic, file) in outputs(node) {
+        let entry = &node.scenario.traffic[traffic];
+        if Outside::of(node.scenario, traffic) != Outside::Sender || entry.to != node.index {
+            continue;
+        }
+        let Ok(file) = File::open(&file) else { continue };
+        let mut count = 0;
+        lines(&mut BufReader::new(file), |line| count += u64::from(matches!(line, AppLine::Delivered { .. })))?;
+        arrivals.push((traffic, count));
+    }
+    Ok(arrivals)
+}
+
 /// Bundles that the applications of one node created and received, as read from their output.
 #[derive(Debug, Default)]
 pub struct AppRecords {
@@ -212,14 +251,14 @@ pub struct AppRecords {
 impl AppRecords {
     /// Reads the applications' new output, and returns the counts since the start.
     pub fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally {
-        for (_, file) in outputs(node) {
+        for (traffic, file) in outputs(node) {
             // An error means that nothing new can be read yet; the time limit ends the run at the latest.
-            let _ = self.read_on(node, &file);
+            let _ = self.read_on(node, traffic, &file);
         }
         BundleTally { delivered: self.tally.delivered + self.anonymous, ..self.tally }
     }
 
-    fn read_on(&mut self, node: &NodeContext<'_>, file: &Path) -> std::io::Result<()> {
+    fn read_on(&mut self, node: &NodeContext<'_>, traffic: usize, file: &Path) -> std::io::Result<()> {
         let known = self.seen.iter().position(|(path, _)| path == file);
         let place = known.unwrap_or_else(|| {
             self.seen.push((file.to_path_buf(), 0));
@@ -227,8 +266,14 @@ impl AppRecords {
         });
         let mut reader = BufReader::new(File::open(file)?);
         reader.seek(SeekFrom::Start(self.seen[place].1))?;
+        let ends = Outside::of(node.scenario, traffic);
         let end = lines(&mut reader, |line| {
             match line {
+                AppLine::Created { .. } if ends == Outside::Receiver => {}
+                AppLine::Delivered { .. } if ends == Outside::Sender => {
+                    self.tally.created += 1;
+                    self.tally.delivered += 1;
+                }
                 AppLine::Created { .. } => self.tally.created += 1,
                 AppLine::Delivered { flow: Some(flow), number: Some(number), .. } => {
                     let flow = (0..node.scenario.traffic.len()).find(|index| self::flow(node.scenario, *index) == flow);
@@ -256,7 +301,9 @@ impl AppRecords {
     pub fn events(node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
         let scenario = node.scenario;
         let mut rows = Vec::new();
-        for (traffic, file) in outputs(node) {
+        // Of the others nobody knows whether, or when, they were created or delivered.
+        let inside = |(traffic, _): &(usize, PathBuf)| Outside::of(scenario, *traffic) == Outside::Neither;
+        for (traffic, file) in outputs(node).into_iter().filter(inside) {
             let Ok(file) = File::open(&file) else { continue };
             let here = &scenario.nodes[node.index].name;
             lines(&mut BufReader::new(file), |line| {

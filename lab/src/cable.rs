@@ -3,12 +3,12 @@
 //! the testbed is plugged.
 
 use crate::emulator::tunnel::{Tunnel, TunnelSetup};
-use crate::emulator::{OutsideMachine, Port, hardware_address};
+use crate::emulator::{OutsideMachine, OutsidePort, Port, hardware_address};
 use farlink_os::namespace::NetworkNamespace;
 use farlink_os::netlink::{self, Mac, Netlink};
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 
 /// Place into which one end of a cable is plugged.
@@ -45,9 +45,10 @@ pub struct CableEnd<'a> {
 /// ([`crate::emulator::rings`]).
 pub fn plug(name: &str, ends: [&CableEnd<'_>; 2], mtu: u32, rings: [usize; 2]) -> io::Result<[Port; 2]> {
     let mut macs = [mac(name, 1), mac(name, 2)];
-    for (end, mac) in ends.into_iter().zip(&mut macs) {
+    for (index, mac) in macs.iter_mut().enumerate() {
+        let [end, other] = [ends[index], ends[1 - index]];
         if let CablePlace::Outside { network, interface } = end.place {
-            *mac = network.within(|| find_machine(interface, &end.addresses))?;
+            *mac = network.within(|| find_machine(interface, end, other, mtu))?;
         }
     }
     Ok([plug_end(name, ends, 0, mtu, rings[0], macs)?, plug_end(name, ends, 1, mtu, rings[1], macs)?])
@@ -85,10 +86,18 @@ fn plug_end(
         CablePlace::Host(host) => host,
         CablePlace::Outside { network, interface } => {
             let neighbour_addresses = other.filter_map(v4).collect();
-            let machine = OutsideMachine { neighbour: macs[1 - index], neighbour_addresses };
+            let own_addresses = end.addresses.iter().filter_map(|(address, _)| v4(*address)).collect();
+            let (own, neighbour) = (macs[index], macs[1 - index]);
+            let machine = OutsideMachine { own, own_addresses, neighbour, neighbour_addresses };
             return network.within(|| {
                 let number = index_of(&mut Netlink::open()?, interface)?;
-                Port::open_outside(interface, number, ring, machine)
+                let outside = OutsidePort::claim(number, machine).map_err(|error| match error.kind() {
+                    io::ErrorKind::AddrInUse => io::Error::other(format!(
+                        "interface `{interface}` is used by another run\nhint: wait for its end, or stop it"
+                    )),
+                    _ => error,
+                })?;
+                Port::open_outside(interface, number, ring, outside)
             });
         }
         CablePlace::Tunnel(setup) => return Tunnel::open(setup).map(Port::tunnel),
@@ -105,8 +114,10 @@ fn plug_end(
     Ok(port)
 }
 
-/// Finds the hardware address of the machine behind an interface; call it in the interface's network namespace.
-fn find_machine(interface: &str, addresses: &[(IpAddr, u8)]) -> io::Result<Mac> {
+/// Finds the hardware address of the machine behind an interface; call it in the interface's network namespace. `other`
+/// is the other end of the link.
+fn find_machine(interface: &str, end: &CableEnd<'_>, other: &CableEnd<'_>, mtu: u32) -> io::Result<Mac> {
+    let addresses = &end.addresses;
     let fail = |why: &str, hint: &str| Err(io::Error::other(format!("interface `{interface}` {why}\nhint: {hint}")));
     let Some(found) = Netlink::open()?.interface(interface)? else {
         return fail("does not exist", "`ip link` lists the interfaces of this machine");
@@ -118,6 +129,18 @@ fn find_machine(interface: &str, addresses: &[(IpAddr, u8)]) -> io::Result<Mac> 
     if !found.running {
         return fail("is down or has no carrier", &format!("plug the machine; `ip link set {interface} up`"));
     }
+    if found.mtu < mtu {
+        let why = format!("has an MTU of {} bytes, and the link one of {mtu}", found.mtu);
+        return fail(&why, &format!("`ip link set {interface} mtu {mtu}`, or give the link that `mtu`"));
+    }
+    if found.is_member {
+        return fail("is a member of a bridge or bond, which takes its frames", "`ip link set {interface} nomaster`");
+    }
+    // The kernel would answer the machine's address resolution before the emulator does.
+    if let Some((address, _)) = other.addresses.iter().find(|(address, _)| is_own(*address)) {
+        let why = format!("cannot stand for {address}, which is an address of this machine");
+        return fail(&why, "remove that address, or run in a network namespace that has the interface alone");
+    }
     let Some(address) = addresses.iter().find_map(|(address, _)| v4(*address)) else {
         return fail("has no address in the scenario", "links have IPv4 addresses");
     };
@@ -128,6 +151,15 @@ fn find_machine(interface: &str, addresses: &[(IpAddr, u8)]) -> io::Result<Mac> 
         }
         other => other,
     }
+}
+
+/// Whether an address is one of this machine: what is sent to it comes from it.
+fn is_own(address: IpAddr) -> bool {
+    let source = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == address)
 }
 
 fn v4(address: IpAddr) -> Option<Ipv4Addr> {
@@ -212,8 +244,9 @@ mod tests {
     use farlink_base::Duration;
     use farlink_link::LinkSpec;
     use farlink_os::namespace;
+    use farlink_os::packet::{PacketSocket, VNET_HEADER};
     use farlink_os::udp::DatagramSocket;
-    use std::net::UdpSocket;
+    use std::io::IoSlice;
 
     /// Two hosts joined by a link, for tests.
     struct CableBench {
@@ -383,12 +416,26 @@ mod tests {
 
         /// Plugs the host and the machine into one cable.
         fn plug(&self, interface: &str, rings: [usize; 2]) -> io::Result<[Port; 2]> {
+            self.plug_with("link0", interface, rings, 1500)
+        }
+
+        fn plug_with(&self, name: &str, interface: &str, rings: [usize; 2], mtu: u32) -> io::Result<[Port; 2]> {
             let addresses = |n: u8| vec![(IpAddr::from([10, 0, 0, n]), 24)];
             let host = CableEnd { place: CablePlace::Host(&self.host), addresses: addresses(1), congestion: None };
             let place = CablePlace::Outside { network: &self.network, interface };
             let machine = CableEnd { place, addresses: addresses(2), congestion: None };
             let lab = NetworkNamespace::create()?;
-            lab.within(|| plug("link0", [&host, &machine], 1500, rings))
+            lab.within(|| plug(name, [&host, &machine], mtu, rings))
+        }
+
+        /// Applies a change to an interface of the machine or of the network.
+        fn change(&self, at: &NetworkNamespace, name: &str, change: impl Fn(&mut Netlink, u32) -> io::Result<()>) {
+            at.within(|| {
+                let mut netlink = Netlink::open()?;
+                let index = index_of(&mut netlink, name)?;
+                change(&mut netlink, index)
+            })
+            .unwrap();
         }
     }
 
@@ -426,6 +473,50 @@ mod tests {
     }
 
     #[test]
+    fn machine_outside_harms_only_its_own_packets() {
+        let Some(bench) = OutsideBench::new("10.0.0.2") else { return };
+        let spec = LinkSpec::parse("delay=2 ms,rate=10 Mbit/s").unwrap();
+        let ports = bench.plug_with("link0", "v0", [0; 2], 1000).unwrap();
+        // The first cable has the host's interface, so the second one needs another name.
+        let why = bench.plug_with("link1", "v0", [0; 2], 1000).unwrap_err().to_string();
+        assert!(why.contains("`v0` is used by another run"), "{why}");
+        let mut emulator = Emulator::new(Duration::from_millis(50)).unwrap();
+        emulator.add(ports, &spec, 1, false).unwrap();
+        emulator.begin(None).unwrap();
+        let host = bench.host.within(|| UdpSocket::bind(A)).unwrap();
+        let machine = bench.machine.within(|| UdpSocket::bind(B)).unwrap();
+        host.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+        machine.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+        let mut buffer = [0u8; 2000];
+        // Larger than the link's packets, which the machine does not know.
+        machine.send_to(&[1; 1200], A).unwrap();
+        machine.send_to(&[2; 700], A).unwrap();
+        assert_eq!(receive(&host, &mut buffer).unwrap().0, 700);
+        // With a VLAN tag, which a cable would carry and the host would not take.
+        let [to, from] = [mac("link0", 1), [2, 0, 0, 0, 0, 9]];
+        let frame = [&[0; VNET_HEADER][..], &to, &from, &[0x81, 0, 0, 5, 8, 0], &[0; 60]].concat();
+        bench.change(&bench.machine, "v1", |_, index| {
+            PacketSocket::open(index, 1 << 16)?.send(&[&[IoSlice::new(&frame)]]).map(drop)
+        });
+        // Without a carrier what is sent meanwhile is lost, and not delivered later.
+        bench.change(&bench.machine, "v1", |netlink, index| netlink.set_up(index, false));
+        host.send_to(&[3; 300], B).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        bench.change(&bench.machine, "v1", |netlink, index| netlink.set_up(index, true));
+        host.send_to(&[4; 400], B).unwrap();
+        assert_eq!(receive(&machine, &mut buffer).unwrap().0, 400);
+        bench.change(&bench.machine, "v1", |netlink, index| netlink.set_mac(index, [2, 0, 0, 0, 0, 10]));
+        machine.send_to(&[5; 500], A).unwrap();
+        assert_eq!(receive(&host, &mut buffer).unwrap().0, 500);
+        let samples = emulator.finish().unwrap();
+        let [there, back] = [true, false].map(|forward| last(&samples, forward));
+        assert_eq!((there.interface_losses, back.interface_losses), (1, 1));
+        assert_eq!((there.own_losses, back.own_losses), (0, 0));
+        assert_eq!((there.other_hardware, back.other_hardware), (false, true));
+        assert_eq!((back.statistics.sent, back.ignored), (3, 0), "the tagged frame was not taken");
+    }
+
+    #[test]
     fn unusable_interfaces_are_errors() {
         let Some(bench) = OutsideBench::new("10.0.0.7") else { return };
         let why = |interface: &str| bench.plug(interface, [0; 2]).unwrap_err().to_string();
@@ -433,32 +524,25 @@ mod tests {
         let silent = why("v0");
         assert!(silent.contains("no machine with the address 10.0.0.2"), "{silent}");
         assert!(silent.contains("give the machine the address 10.0.0.2/24"), "{silent}");
-        bench
-            .network
-            .within(|| {
-                let mut netlink = Netlink::open()?;
-                let index = index_of(&mut netlink, "v0")?;
-                netlink.add_address(index, "192.0.2.1".parse().unwrap(), 24)
-            })
-            .unwrap();
+        let small = bench.plug_with("link0", "v0", [0; 2], 9000).unwrap_err().to_string();
+        assert!(small.contains("`v0` has an MTU of 1500 bytes, and the link one of 9000"), "{small}");
+        bench.change(&bench.network, "v0", |netlink, _| {
+            netlink.create_veth("v7", "w7")?;
+            let index = index_of(netlink, "v7")?;
+            netlink.set_up(index, true)?;
+            netlink.add_address(index, "10.0.0.1".parse().unwrap(), 24)
+        });
+        assert!(why("v0").contains("cannot stand for 10.0.0.1"), "{}", why("v0"));
+        bench.change(&bench.network, "v7", |netlink, index| netlink.delete(index));
+        bench.change(&bench.network, "v0", |netlink, index| {
+            netlink.add_address(index, "192.0.2.1".parse().unwrap(), 24)
+        });
         assert!(why("v0").contains("has an address of this machine"), "{}", why("v0"));
-        bench
-            .machine
-            .within(|| {
-                let mut netlink = Netlink::open()?;
-                let index = index_of(&mut netlink, "v1")?;
-                netlink.set_up(index, false)
-            })
-            .unwrap();
-        bench
-            .network
-            .within(|| {
-                let mut netlink = Netlink::open()?;
-                let index = index_of(&mut netlink, "v0")?;
-                netlink.delete(index)?;
-                netlink.create_veth("v0", "w0")
-            })
-            .unwrap();
+        bench.change(&bench.machine, "v1", |netlink, index| netlink.set_up(index, false));
+        bench.change(&bench.network, "v0", |netlink, index| {
+            netlink.delete(index)?;
+            netlink.create_veth("v0", "w0")
+        });
         assert!(why("v0").contains("is down or has no carrier"), "{}", why("v0"));
     }
 }

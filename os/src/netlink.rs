@@ -39,6 +39,10 @@ pub struct Interface {
     pub mac: Mac,
     /// Whether the interface has a carrier and is up.
     pub running: bool,
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+    /// Whether a bridge, a bond or the like takes the interface's frames.
+    pub is_member: bool,
     /// Packets sent to the interface and dropped because the other end of its pair had no room for them.
     pub dropped: u64,
 }
@@ -249,7 +253,7 @@ fn parse_answer(bytes: &[u8]) -> Option<(u32, io::Result<Vec<u8>>)> {
 fn parse_interface(body: &[u8]) -> Option<Interface> {
     let index = i32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as u32;
     let flags = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?);
-    let (mut mac, mut dropped) = (Mac::default(), 0);
+    let (mut mac, mut dropped, mut mtu, mut is_member) = (Mac::default(), 0, 0, false);
     let mut rest = body.get(INTERFACE_HEADER..)?;
     while rest.len() >= 4 {
         let length = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
@@ -260,13 +264,17 @@ fn parse_interface(body: &[u8]) -> Option<Interface> {
         if kind == libc::IFLA_ADDRESS && length == 10 {
             mac.copy_from_slice(&rest[4..10]);
         }
+        if let (libc::IFLA_MTU, Some(number)) = (kind, rest[..length].get(4..8)) {
+            mtu = u32::from_ne_bytes(number.try_into().unwrap_or_default());
+        }
+        is_member |= kind == libc::IFLA_MASTER;
         // `tx_dropped` is the eighth number of rtnl_link_stats64.
         if let (IFLA_STATS64, Some(number)) = (kind, rest[..length].get(4 + 7 * 8..4 + 8 * 8)) {
             dropped = u64::from_ne_bytes(number.try_into().unwrap_or_default());
         }
         rest = &rest[length.next_multiple_of(4).min(rest.len())..];
     }
-    Some(Interface { index, mac, running: flags & libc::IFF_RUNNING as u32 != 0, dropped })
+    Some(Interface { index, mac, running: flags & libc::IFF_RUNNING as u32 != 0, mtu, is_member, dropped })
 }
 
 /// Whether an interface of the calling thread's network namespace has an IPv4 address.

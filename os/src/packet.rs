@@ -22,6 +22,8 @@ const ETH_P_ALL: u16 = 0x0003;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const PACKET_STATISTICS: libc::c_int = 6;
+/// `SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT` of linux/filter.h.
+const VLAN_TAG_PRESENT: u32 = (-0x1000_i32 + 48) as u32;
 
 /// A packet socket bound to one interface.
 #[derive(Debug)]
@@ -140,6 +142,20 @@ impl PacketSocket {
             libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT as _)
         })?;
         Ok(sent as usize)
+    }
+
+    /// Drops frames with a VLAN tag, which the kernel would hand over without the tag.
+    pub fn refuse_vlan_tags(&self) -> io::Result<()> {
+        let instruction = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+        let mut program = [
+            // Loads whether there is a tag, jumps over the next instruction if so.
+            instruction((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, VLAN_TAG_PRESENT),
+            instruction((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, 1, 0),
+            instruction(libc::BPF_RET as u16, 0, u32::MAX),
+            instruction(libc::BPF_RET as u16, 0, 0),
+        ];
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
     }
 
     /// Returns and clears an error that the kernel has recorded, such as that of an interface that went down.

@@ -54,6 +54,12 @@ impl Scenario {
     pub fn has_foreign_nodes(&self) -> bool {
         self.nodes.iter().any(|node| !node.implementation.is_farlink())
     }
+
+    /// Whether bundles are counted by their applications, which all implementations and machines outside the testbed
+    /// allow, instead of the events of our nodes.
+    pub fn counts_by_applications(&self) -> bool {
+        self.has_foreign_nodes() || self.nodes.iter().any(|node| node.host.is_outside())
+    }
 }
 
 /// Reads the implementation of a node.

@@ -106,12 +106,17 @@ fn rows(node: &NodeContext<'_>) -> Given {
     let seed = Rng::stream(node.scenario.seed, 2 << 32 | node.index as u64).next_u64();
     let mut rows: Given = vec![
         ("clock_error", CLOCK_ERROR),
-        ("seed", seed),
         ("shutdown_timeout", nanoseconds(usual.shutdown_timeout)),
         ("store.capacity", usual.store.capacity.bytes()),
         // No share is kept from unknown peers: in simulation every peer counts as a configured neighbour.
         ("store.strangers", usual.store.capacity.bytes()),
     ];
+    // A machine outside runs on from run to run, and would take a session number that comes again for an old one.
+    let outside = |index: usize| node.scenario.nodes[index].host.is_outside();
+    let peers = node.scenario.ends_of(node.index).into_iter().map(|end| end.peer);
+    if !peers.chain([node.index]).any(outside) {
+        rows.push(("seed", seed));
+    }
     if !node.real_time {
         rows.push(("hand_over_ahead", AHEAD_WHEN_LATE));
     }

@@ -46,10 +46,10 @@ pub const ECHO: u32 = 128;
 // scenario sets no limit.
 const WINDOW: u32 = 64;
 
-/// Text of the configuration file with which `farlink node` can run a node of the scenario by hand, on a machine
-/// outside the testbed.
-pub fn node_file(node: &NodeContext<'_>) -> String {
-    configuration::node_toml(node, None)
+/// Names and texts of the files with which `farlink node` can run a node of the scenario by hand, on a machine outside
+/// the testbed: configuration and contact plan.
+pub fn node_files(node: &NodeContext<'_>) -> [(&'static str, String); 2] {
+    [(CONFIGURATION, configuration::node_toml(node, None)), (PLAN, configuration::contact_plan(node))]
 }
 
 /// Driver of one Farlink node, with its state.
@@ -112,7 +112,7 @@ impl Driver for Farlink {
     }
 
     fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Result<Option<Program>> {
-        if node.scenario.has_foreign_nodes() {
+        if node.scenario.counts_by_applications() {
             return Ok(attached::receiver(node, traffic, into, &self.attachment(node)?));
         }
         let entry = &node.scenario.traffic[traffic];
@@ -140,7 +140,7 @@ impl Driver for Farlink {
         content: Option<&Path>,
         echo: Option<u32>,
     ) -> Result<Program> {
-        if node.scenario.has_foreign_nodes() {
+        if node.scenario.counts_by_applications() {
             return attached::sender(node, traffic, content, &self.attachment(node)?, echo);
         }
         let entry = &node.scenario.traffic[traffic];
@@ -202,7 +202,7 @@ impl Driver for Farlink {
     }
 
     fn tally(&mut self, node: &NodeContext<'_>) -> BundleTally {
-        if node.scenario.has_foreign_nodes() {
+        if node.scenario.counts_by_applications() {
             return self.records.tally(node);
         }
         // Errors mean that nothing new can be read yet; the time limit ends the run at the latest.
@@ -227,14 +227,13 @@ impl Driver for Farlink {
         let mut reader = EventReader::new(node.scenario, node.index);
         // One event file for each finished life, then that of the current one.
         let files = (0..self.lives).map(lives::events_of).chain([EVENTS.to_string()]);
-        let foreign = node.scenario.has_foreign_nodes();
-        // In a run with other implementations, bundle events of all nodes come from the applications, which identify
-        // bundles differently.
-        let mut own = |row: EventRow| if foreign && row.source.is_some() { Ok(()) } else { each(row) };
+        let by_applications = node.scenario.counts_by_applications();
+        // Then bundle events of all nodes come from the applications, which identify bundles differently.
+        let mut own = |row: EventRow| if by_applications && row.source.is_some() { Ok(()) } else { each(row) };
         for file in files {
             reader.read(&node.folder.join(file), &mut own)?;
         }
-        if foreign { AppRecords::events(node, each) } else { Ok(()) }
+        if by_applications { AppRecords::events(node, each) } else { Ok(()) }
     }
 }
 

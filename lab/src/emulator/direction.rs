@@ -72,6 +72,11 @@ pub struct DirectionSample {
     /// Packets lost by the emulator, not by the link model, plus openings and closings of the link for which the
     /// carrier was late.
     pub own_losses: u64,
+    /// Packets lost at the interface of a machine outside the testbed, which was down, gone or without a carrier, or
+    /// took no packets of their size.
+    pub interface_losses: u64,
+    /// Whether the machine outside that sends in this direction has changed its hardware address.
+    pub other_hardware: bool,
     /// Bytes of the frames in flight.
     pub in_flight_bytes: u64,
     /// Distribution of the frames' delays beyond their due times.
@@ -108,6 +113,7 @@ pub struct Direction {
     shared: Arc<DirectionState>,
     ignored: u64,
     own_losses: u64,
+    interface_losses: u64,
     handed_over_bytes: u64,
     corruptions: u64,
     observers: Vec<Box<dyn FrameObserver>>,
@@ -142,6 +148,7 @@ impl Direction {
             shared,
             ignored: 0,
             own_losses: 0,
+            interface_losses: 0,
             handed_over_bytes: 0,
             corruptions: 0,
             observers: Vec::new(),
@@ -328,7 +335,7 @@ impl Direction {
         self.form_trains();
         let sent = match self.send() {
             Ok(sent) => sent,
-            Err(e) if no_room(&e) => {
+            Err(e) if no_room(&e) && !self.to.is_unplugged() => {
                 self.retry_at = Some(now + RETRY_NS);
                 return Ok(());
             }
@@ -337,8 +344,11 @@ impl Direction {
                 self.joins = false;
                 return Ok(());
             }
-            Err(e) if interface_down(&e) || e.kind() == io::ErrorKind::InvalidInput => {
-                self.own_losses += 1;
+            Err(e) if no_room(&e) || interface_down(&e) || refuses_frame(&e) => {
+                match self.from.is_outside() || self.to.is_outside() {
+                    true => self.interface_losses += 1,
+                    false => self.own_losses += 1,
+                }
                 self.finish(1);
                 return Ok(());
             }
@@ -439,6 +449,8 @@ impl Direction {
             handed_over_bytes: self.handed_over_bytes,
             ignored: self.ignored,
             own_losses: self.own_losses,
+            interface_losses: self.interface_losses,
+            other_hardware: self.from.has_other_hardware(),
             in_flight_bytes: self.pending.bytes() as u64,
             lateness: self.lateness.clone(),
             real_time,
@@ -508,11 +520,19 @@ fn no_room(error: &io::Error) -> bool {
 
 /// Whether the interface is down or gone.
 fn interface_down(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(ENXIO | ENETDOWN))
+    matches!(error.raw_os_error(), Some(ENXIO | ENODEV | ENETDOWN))
+}
+
+/// Whether the frame is none that the interface takes: larger than its MTU, which only machines outside send, or none
+/// at all.
+fn refuses_frame(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error() == Some(EMSGSIZE)
 }
 
 // Linux error numbers (asm-generic/errno.h).
 const ENXIO: i32 = 6;
+const ENODEV: i32 = 19;
+const EMSGSIZE: i32 = 90;
 const ENETDOWN: i32 = 100;
 const ENOBUFS: i32 = 105;
 

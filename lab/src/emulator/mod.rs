@@ -21,7 +21,7 @@ mod worker;
 pub use direction::{DirectionSample, DirectionSetup};
 pub use lateness::{Lateness, MachineWatch};
 pub use observer::FrameObserver;
-pub use outside::{OutsideMachine, hardware_address};
+pub use outside::{OutsideMachine, OutsidePort, hardware_address};
 pub use port::Port;
 
 use carrier::DirectionState;

@@ -1,10 +1,14 @@
 //! Machines outside the testbed, behind an interface of this machine: the testbed asks for their hardware address, and
 //! answers their own address resolution at once, which a delay of seconds would let fail.
 
-use farlink_os::netlink::Mac;
+use farlink_os::netlink::{Mac, Netlink};
 use farlink_os::packet::{FrameBatch, PacketSocket, VNET_HEADER};
 use std::io::{self, IoSlice};
 use std::net::Ipv4Addr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a machine to answer: a switch may need seconds to forward the first frames of a port.
@@ -22,9 +26,67 @@ const ARP_LENGTH: usize = 28;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
+/// A port's interface to a machine outside.
+#[derive(Debug)]
+pub struct OutsidePort {
+    machine: OutsideMachine,
+    /// Socket in the interface's network namespace.
+    netlink: Mutex<Netlink>,
+    /// Claim on the interface, which another run cannot have.
+    _claim: UnixListener,
+    /// Whether the machine sent with another hardware address.
+    other_hardware: AtomicBool,
+}
+
+impl OutsidePort {
+    /// Claims the interface of this number for a machine; call it in the interface's network namespace.
+    ///
+    /// # Errors
+    /// If another run has it, and errors of the sockets.
+    pub fn claim(index: u32, machine: OutsideMachine) -> io::Result<OutsidePort> {
+        // The kernel keeps these names apart by network namespace, and forgets them with the process.
+        let name = SocketAddr::from_abstract_name(format!("farlink-interface-{index}"))?;
+        let claim = UnixListener::bind_addr(&name)?;
+        let (netlink, other_hardware) = (Mutex::new(Netlink::open()?), AtomicBool::new(false));
+        Ok(OutsidePort { machine, netlink, _claim: claim, other_hardware })
+    }
+
+    /// Whether the interface of this name is gone or has no carrier.
+    pub fn is_unplugged(&self, name: &str) -> bool {
+        let Ok(mut netlink) = self.netlink.lock() else { return false };
+        netlink.interface(name).is_ok_and(|found| found.is_none_or(|interface| !interface.running))
+    }
+
+    /// Notes the hardware address of a frame's sender, without virtio-net header.
+    pub fn note_sender(&self, frame: &[u8]) {
+        if self.machine.has_other_hardware(frame) {
+            self.other_hardware.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the machine sent with another hardware address than at first.
+    pub fn has_other_hardware(&self) -> bool {
+        self.other_hardware.load(Ordering::Relaxed)
+    }
+
+    /// As [`OutsideMachine::answer`].
+    pub fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
+        self.machine.answer(frame)
+    }
+
+    /// As [`OutsideMachine::sends_over_link`].
+    pub fn sends_over_link(&self, frame: &[u8]) -> bool {
+        self.machine.sends_over_link(frame)
+    }
+}
+
 /// A machine at the end of an emulated link, as the emulator's port sees it.
 #[derive(Clone, Debug)]
 pub struct OutsideMachine {
+    /// Hardware address of the machine, to which frames are sent.
+    pub own: Mac,
+    /// Addresses of the machine.
+    pub own_addresses: Vec<Ipv4Addr>,
     /// Hardware address of the link's other end, for which the machine's frames are meant.
     pub neighbour: Mac,
     /// Addresses of the link's other end.
@@ -36,6 +98,17 @@ impl OutsideMachine {
     /// for others stay off the link, since a direct cable would not carry what a switch sends to all its ports.
     pub fn sends_over_link(&self, frame: &[u8]) -> bool {
         frame.get(..6) == Some(&self.neighbour) && frame.get(12..14) != Some(&ETHERTYPE_ARP)
+    }
+
+    /// Whether a frame of one of the machine's addresses comes from another hardware address.
+    fn has_other_hardware(&self, frame: &[u8]) -> bool {
+        let sender = match frame.get(12..14) {
+            Some([0x08, 0x00]) => frame.get(26..30),
+            Some(kind) if kind == ETHERTYPE_ARP => frame.get(28..32),
+            _ => return false,
+        };
+        let sender = sender.and_then(|address| <[u8; 4]>::try_from(address).ok()).map(Ipv4Addr::from);
+        sender.is_some_and(|address| self.own_addresses.contains(&address)) && frame[6..12] != self.own
     }
 
     /// Answer to an ARP request for the link's other end, with virtio-net header; `None` for every other frame.
@@ -67,7 +140,9 @@ pub fn hardware_address(index: u32, own: Mac, address: Ipv4Addr) -> io::Result<M
         match socket.receive(&mut batch) {
             Ok(_) => {
                 let answers = batch.frames().filter_map(|(frame, _)| parse_arp(frame.get(VNET_HEADER..)?, REPLY));
-                if let Some((mac, ..)) = answers.into_iter().find(|(_, from, _)| *from == address) {
+                let usable = |mac: &Mac| mac[0] & 1 == 0 && *mac != Mac::default() && *mac != own;
+                let is_machine = |(mac, from, _): &(Mac, Ipv4Addr, Ipv4Addr)| *from == address && usable(mac);
+                if let Some((mac, ..)) = answers.into_iter().find(is_machine) {
                     return Ok(mac);
                 }
             }
@@ -114,7 +189,25 @@ mod tests {
     const NEIGHBOUR: Mac = [2, 0, 0, 0, 0, 1];
 
     fn machine() -> OutsideMachine {
-        OutsideMachine { neighbour: NEIGHBOUR, neighbour_addresses: vec![Ipv4Addr::new(10, 0, 0, 1)] }
+        let [neighbour_addresses, own_addresses] = [1, 2].map(|last| vec![Ipv4Addr::new(10, 0, 0, last)]);
+        OutsideMachine { own: BOARD, own_addresses, neighbour: NEIGHBOUR, neighbour_addresses }
+    }
+
+    #[test]
+    fn other_hardware_address_of_machine_is_noticed() {
+        let frame = |from: Mac, address: u8| {
+            let mut frame = [&NEIGHBOUR[..], &from, &[8, 0], &[0; 20]].concat();
+            frame[26..30].copy_from_slice(&[10, 0, 0, address]);
+            frame
+        };
+        let other = [2, 0, 0, 0, 0, 10];
+        assert!(!machine().has_other_hardware(&frame(BOARD, 2)));
+        assert!(machine().has_other_hardware(&frame(other, 2)));
+        assert!(!machine().has_other_hardware(&frame(other, 3)), "another machine at the same switch");
+        let address = |last| Ipv4Addr::new(10, 0, 0, last);
+        let request = arp(REQUEST, BROADCAST, other, address(2), Mac::default(), address(1));
+        assert!(machine().has_other_hardware(&request[VNET_HEADER..]));
+        assert!(!machine().has_other_hardware(&request[VNET_HEADER..VNET_HEADER + 30]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! whose other end is the host's interface, or on an interface of this machine to which a machine outside is plugged. A
 //! host of another machine is behind a tunnel.
 
-use super::outside::OutsideMachine;
+use super::outside::OutsidePort;
 use super::tunnel::Tunnel;
 use farlink_os::netlink::Netlink;
 use farlink_os::packet::{BATCH, FrameBatch, PacketRing, PacketSocket, VNET_HEADER};
@@ -22,7 +22,7 @@ pub struct Port {
 #[derive(Debug)]
 enum FarSide {
     /// An interface of the emulator's namespace, or of this machine if another machine is plugged to it.
-    Interface { socket: PacketSocket, name: String, index: u32, outside: Option<OutsideMachine> },
+    Interface { socket: PacketSocket, name: String, index: u32, outside: Option<OutsidePort> },
     /// A host of another machine.
     Tunnel(Tunnel),
 }
@@ -38,15 +38,18 @@ impl Port {
     }
 
     /// Like [`Port::open`], at an interface of this machine to which a machine outside the testbed is plugged.
-    pub fn open_outside(name: &str, index: u32, ring: usize, machine: OutsideMachine) -> io::Result<Port> {
+    pub fn open_outside(name: &str, index: u32, ring: usize, machine: OutsidePort) -> io::Result<Port> {
         Port::at_interface(name, index, ring, Some(machine))
     }
 
-    fn at_interface(name: &str, index: u32, ring: usize, outside: Option<OutsideMachine>) -> io::Result<Port> {
+    fn at_interface(name: &str, index: u32, ring: usize, outside: Option<OutsidePort>) -> io::Result<Port> {
         let (socket, ring) = match ring {
             0 => (PacketSocket::open(index, BUFFER)?, None),
             bytes => PacketSocket::open_with_ring(index, BUFFER, bytes).map(|(socket, ring)| (socket, Some(ring)))?,
         };
+        if outside.is_some() {
+            socket.refuse_vlan_tags()?;
+        }
         let far = FarSide::Interface { socket, name: name.into(), index, outside };
         Ok(Port { far, ring: Mutex::new(ring) })
     }
@@ -74,11 +77,33 @@ impl Port {
     fn carries(&self, frame: &[u8]) -> bool {
         let FarSide::Interface { socket, outside: Some(machine), .. } = &self.far else { return true };
         let frame = frame.get(VNET_HEADER..).unwrap_or_default();
+        machine.note_sender(frame);
         if let Some(answer) = machine.answer(frame) {
             // A lost answer is like a lost frame: the machine asks again.
             let _ = socket.send(&[&[IoSlice::new(&answer)]]);
         }
         machine.sends_over_link(frame)
+    }
+
+    /// Whether a machine outside the testbed is behind the port.
+    pub fn is_outside(&self) -> bool {
+        matches!(self.far, FarSide::Interface { outside: Some(_), .. })
+    }
+
+    /// Whether a machine outside is behind the port whose interface has no carrier; frames for it are lost.
+    pub fn is_unplugged(&self) -> bool {
+        match &self.far {
+            FarSide::Interface { name, outside: Some(machine), .. } => machine.is_unplugged(name),
+            FarSide::Interface { .. } | FarSide::Tunnel(_) => false,
+        }
+    }
+
+    /// Whether a machine outside is behind the port that sent with another hardware address than at first.
+    pub fn has_other_hardware(&self) -> bool {
+        match &self.far {
+            FarSide::Interface { outside: Some(machine), .. } => machine.has_other_hardware(),
+            FarSide::Interface { .. } | FarSide::Tunnel(_) => false,
+        }
     }
 
     /// Clears the error that an interface which went down leaves on its socket.

@@ -143,7 +143,7 @@ pub fn check_machines(scenario: &Scenario) -> Result<()> {
 pub fn notes_of_outside(scenario: &Scenario) -> Vec<String> {
     let note = |node: &Node| match &node.host.kind {
         HostKind::Interface(interface) => Some(format!(
-            "Node {} was a machine behind {interface}: bundles that it created or delivered are not counted.",
+            "Node {} was a machine behind {interface}: bundles to and from it are not counted, but pings are by their answers.",
             node.name
         )),
         HostKind::Namespace | HostKind::Container(_) | HostKind::Ssh(_) => None,

@@ -15,7 +15,7 @@ use farlink_report::schema::{STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{
     Accounting, EventRow, FileCheck, Lateness, LinkRow, MachineLoad, ProcessRow, RunWriter, SampleRow, Text,
 };
-use farlink_scenario::{Scenario, StoreKind, Table, TrafficKind};
+use farlink_scenario::{HostKind, Scenario, StoreKind, Table, TrafficKind};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,11 +47,17 @@ pub fn write(
             real_time: outcome.real_time,
         };
         let name = &scenario.nodes[index].name;
-        if scenario.has_foreign_nodes() {
+        if scenario.counts_by_applications() {
             samples.extend(attached::round_trips(&node)?.into_iter().map(|mut sample| {
                 sample.time_ns = sample.time_ns.saturating_sub(outcome.starts_ns[index]);
                 sample
             }));
+        }
+        for (traffic, count) in attached::arrivals_from_outside(&node)? {
+            let entry = &scenario.traffic[traffic];
+            let (flow, from) = (&entry.name, &scenario.nodes[entry.from].name);
+            let text = format!("Traffic {flow}: {count} bundles arrived from {from}, which no table counts.");
+            writer.manifest().validity.notes.push(text);
         }
         let otherwise = driver.deviations(&node);
         let disturbances = &mut writer.manifest().validity.disturbances;
@@ -75,6 +81,10 @@ pub fn write(
     let phases_end_ns = outcome.phases.0.last().map_or(0, |phase| (phase.end_s * 1e9) as u64);
     let end_ns = match arrivals.last {
         Some(last) if outcome.complete && scenario.stop_when_delivered => last.max(phases_end_ns),
+        // Without counted bundles, as to machines outside, the run ended when it was noticed.
+        None if outcome.complete && scenario.stop_when_delivered => {
+            ((outcome.progress.elapsed_s * 1e9) as u64).max(phases_end_ns)
+        }
         _ if outcome.stopped => (outcome.progress.elapsed_s * 1e9) as u64,
         _ => u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX),
     };
@@ -174,6 +184,24 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
     for (index, link) in scenario.links.iter().enumerate() {
         for (report, spec) in outcome.links[index].iter().zip([&link.forward, &link.reverse]) {
             let from = &scenario.nodes[link.between[usize::from(!report.forward)]].name;
+            let outside = |node: usize| match &scenario.nodes[node].host.kind {
+                HostKind::Interface(name) => Some(name),
+                HostKind::Namespace | HostKind::Container(_) | HostKind::Ssh(_) => None,
+            };
+            let interface = link.between.into_iter().find_map(outside);
+            if let Some(interface) = interface.filter(|_| report.interface_losses > 0) {
+                validity.disturbances.push(format!(
+                    "Link {} from {from}: {} packets were lost at interface {interface}: it was gone, down or without a \
+                     carrier, or they were larger than its MTU or that of the link.",
+                    link.name, report.interface_losses
+                ));
+            }
+            if report.other_hardware {
+                validity.disturbances.push(format!(
+                    "Link {}: the hardware address of {from} changed, and what was sent to it since then was lost.",
+                    link.name
+                ));
+            }
             let signs = Signs {
                 late_p99: Duration::from_secs_f64(report.late_p99_us / 1e6),
                 delay: spec.longest_delay(),
@@ -220,7 +248,8 @@ fn background(scenario: &Scenario, outcome: &SessionOutcome, manifest: &mut farl
         validity.disturbances.extend(flow.failure.iter().map(|failure| format!("Flow {}: {failure}.", flow.name)));
     }
     let mut controls: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (control, node) in outcome.congestion.iter().zip(&scenario.nodes) {
+    let here = outcome.congestion.iter().zip(&scenario.nodes).filter(|(_, node)| !node.host.is_outside());
+    for (control, node) in here {
         controls.entry(control).or_default().push(&node.name);
     }
     let words =

@@ -12,7 +12,7 @@ use super::retention::{FIRST_ZERO_WORK, Retention};
 use super::usage::Usages;
 use super::zero_work::ZeroWorks;
 use super::{LabOptions, LabProgress, hosts};
-use crate::attached;
+use crate::attached::{self, Outside};
 use crate::container;
 use crate::driver::{BundleTally, Driver, NodeContext, Program};
 use crate::drivers;
@@ -199,10 +199,37 @@ impl<'a> LabSession<'a> {
         session.check_restarts()?;
         session.note_versions();
         session.start_early_nodes(&options.stop)?;
-        (session.start_ns, session.epoch) = choose_start(lead);
+        (session.start_ns, session.epoch) = session.agree_start(lead, &options.stop)?;
         session.emulate()?;
         session.start_nodes()?;
         Ok(session)
+    }
+
+    /// Chooses the start of the run, at least `lead` from now. Machines outside begin their contact plan at the
+    /// scenario's `epoch`, so with them the run waits for it.
+    fn agree_start(&mut self, lead: Duration, stop: &AtomicBool) -> Result<(u64, DtnTime)> {
+        let scenario = self.scenario;
+        let outside = scenario.nodes.iter().any(|node| node.host.is_outside());
+        let Some(epoch) = scenario.epoch.filter(|_| outside) else { return Ok(choose_start(lead)) };
+        let left = || {
+            let until = Duration::from_millis(epoch.as_unix_ms());
+            until.checked_sub(Duration::from_nanos(farlink_os::realtime_ns()) + lead)
+        };
+        if left().is_none() {
+            bail!(
+                "`epoch = \"{epoch}\"` is less than {:.1} s ahead\nhint: machines outside begin their contact plan \
+                 then; write a later one, and start the run before it",
+                lead.as_secs_f64()
+            );
+        }
+        while left().is_some() {
+            if stop.load(Ordering::Relaxed) {
+                bail!("stopped");
+            }
+            self.turn()?;
+        }
+        let wait = Duration::from_millis(epoch.as_unix_ms()).as_nanos() as u64 - farlink_os::realtime_ns();
+        Ok((farlink_os::monotonic_ns() + wait, epoch))
     }
 
     fn emulate(&mut self) -> Result<()> {
@@ -336,8 +363,10 @@ impl<'a> LabSession<'a> {
                 state.elapsed_s = elapsed.as_secs_f64();
                 (state.created, state.delivered) = (tally.created, tally.delivered);
                 // Nodes write their events with a delay, so bundles that were already sent may not be counted yet.
-                let all_counted = tally.created >= sent_at_least(self.scenario) && tally.created > 0;
-                let delivered = tally.created > 0 && tally.delivered >= tally.created;
+                let all_counted = tally.created >= sent_at_least(self.scenario);
+                // Of bundles to machines outside only the sending is known.
+                let nothing = sent_at_least(self.scenario) == 0 && !self.scenario.traffic.is_empty();
+                let delivered = (tally.created > 0 || nothing) && tally.delivered >= tally.created;
                 self.delivered = delivered && tally.created >= self.begun_at_least();
                 complete = self.all_sent() && all_counted && delivered;
                 progress(state);
@@ -430,7 +459,7 @@ impl<'a> LabSession<'a> {
             return 0;
         }
         let begun = self.processes.iter().filter_map(|process| process.sends);
-        begun.map(|traffic| created_by(&self.scenario.traffic[traffic].kind)).sum()
+        begun.map(|traffic| created_by(self.scenario, traffic)).sum()
     }
 
     fn all_sent(&self) -> bool {
@@ -618,14 +647,16 @@ fn role_of(id: u32) -> Role {
 
 /// Number of bundles that all senders of a scenario create, without replies to pings.
 fn sent_at_least(scenario: &Scenario) -> u64 {
-    scenario.traffic.iter().map(|traffic| created_by(&traffic.kind)).sum()
+    (0..scenario.traffic.len()).map(|traffic| created_by(scenario, traffic)).sum()
 }
 
-/// Number of bundles that one sender creates.
-fn created_by(kind: &TrafficKind) -> u64 {
-    match kind {
+/// Number of bundles that one sender creates and that are counted.
+fn created_by(scenario: &Scenario, traffic: usize) -> u64 {
+    match &scenario.traffic[traffic].kind {
+        TrafficKind::Ping { count, .. } => *count,
+        _ if Outside::of(scenario, traffic) == Outside::Receiver => 0,
         TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
-        TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
+        TrafficKind::Bundles { count, .. } => *count,
     }
 }
 

@@ -368,6 +368,10 @@ pub struct LinkReport {
     pub ignored: u64,
     /// Packets lost by the emulator, not by the link model, plus openings and closings for which the carrier was late.
     pub own_losses: u64,
+    /// Packets lost at the interface of a machine outside.
+    pub interface_losses: u64,
+    /// Whether the machine outside that sends in this direction has changed its hardware address.
+    pub other_hardware: bool,
     /// Number of frames handed over.
     pub handed_over: u64,
     /// Median delay beyond the due time, in microseconds.
@@ -419,6 +423,8 @@ impl From<&crate::emulator::DirectionSample> for LinkReport {
             in_flight_bytes: sample.in_flight_bytes,
             ignored: sample.ignored,
             own_losses: sample.own_losses,
+            interface_losses: sample.interface_losses,
+            other_hardware: sample.other_hardware,
             handed_over: sample.lateness.count(),
             late_p50_us: us(sample.lateness.quantile(0.5)),
             late_p99_us: us(sample.lateness.quantile(0.99)),
@@ -434,7 +440,7 @@ pub fn say(reply: &Reply) {
         Reply::Failed { reason } => {
             // The write of a line below 4096 bytes is atomic (pipe(7)), so that lines of supervisor and emulator, which
             // share the pipe, never mix.
-            &Reply::Failed { reason: reason.chars().filter(|c| !c.is_control()).take(500).collect() }
+            &Reply::Failed { reason: reason.chars().filter(|c| !c.is_control() || *c == '\n').take(500).collect() }
         }
         other => other,
     };

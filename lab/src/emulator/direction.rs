@@ -251,10 +251,11 @@ impl Direction {
         self.received(received)
     }
 
-    /// Advances model time to `before` (monotonic, ns), less the lag of a receive ring. The caller must have passed
-    /// every frame sent before that to [`Direction::take`].
+    /// Advances model time to `before` (monotonic, ns), less the lag of a receive ring and the time for which frames of
+    /// another machine are under way to here. The caller must have passed every frame sent before that to
+    /// [`Direction::take`].
     pub fn all_taken(&mut self, before: u64) {
-        let lag = if self.intake.has_ring() { RING_LAG_NS } else { 0 };
+        let lag = self.from.ahead_ns() + if self.intake.has_ring() { RING_LAG_NS } else { 0 };
         self.model_now = self.model_now.max(self.instant(before.saturating_sub(lag)));
     }
 

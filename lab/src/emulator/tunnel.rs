@@ -70,28 +70,47 @@ impl TunnelHead {
     }
 }
 
+/// Numbers before the next one of which it is known whether their frames came.
+const WINDOW: u32 = 4096;
+
 /// Counter of the frames that a direction of a tunnel lost, from their numbers.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Debug)]
 pub struct LossCounter {
     next: u32,
-    lost: i64,
+    lost: u64,
+    /// Whether the frame of a number came, by the number's remainder.
+    came: Vec<bool>,
+}
+
+impl Default for LossCounter {
+    fn default() -> Self {
+        LossCounter { next: 0, lost: 0, came: vec![true; WINDOW as usize] }
+    }
 }
 
 impl LossCounter {
-    /// Notes the arrival of a frame; one that was overtaken counts as lost until it arrives.
-    pub fn note(&mut self, number: u32) {
-        match number.wrapping_sub(self.next) {
-            ahead if ahead < u32::MAX / 2 => {
-                self.lost += i64::from(ahead);
-                self.next = number.wrapping_add(1);
+    /// Notes the arrival of a frame; returns whether it is new, not a copy that the network made. A frame that was
+    /// overtaken counts as lost until it arrives; one that comes after [`WINDOW`] others is taken for a copy.
+    pub fn note(&mut self, number: u32) -> bool {
+        let ahead = number.wrapping_sub(self.next);
+        if ahead < u32::MAX / 2 {
+            for step in 0..ahead.min(WINDOW) {
+                self.came[(self.next.wrapping_add(step) % WINDOW) as usize] = false;
             }
-            _ => self.lost -= 1,
+            self.came[(number % WINDOW) as usize] = true;
+            self.lost += u64::from(ahead);
+            self.next = number.wrapping_add(1);
+            return true;
         }
+        let known = self.next.wrapping_sub(number) <= WINDOW;
+        let is_new = known && !std::mem::replace(&mut self.came[(number % WINDOW) as usize], true);
+        self.lost -= u64::from(is_new);
+        is_new
     }
 
     /// Number of frames lost so far.
     pub fn lost(&self) -> u64 {
-        u64::try_from(self.lost).unwrap_or(0)
+        self.lost
     }
 }
 
@@ -183,9 +202,10 @@ impl Tunnel {
             if let Some((head, frame)) = TunnelHead::read(&state.datagram[..length], self.token)
                 && (head.kind, head.tunnel) == (TunnelKind::Frame, self.tunnel)
             {
-                state.losses.note(head.number);
                 received.frames += 1;
-                each(frame, monotonic_ns().saturating_sub(self.delay_ns));
+                if state.losses.note(head.number) {
+                    each(frame, monotonic_ns().saturating_sub(self.delay_ns));
+                }
             }
         }
         Ok(Received { more: true, ..received })
@@ -239,12 +259,17 @@ mod tests {
     fn losses_are_gaps_of_numbers() {
         let lost = |numbers: &[u32]| {
             let mut counter = LossCounter::default();
-            numbers.iter().for_each(|number| counter.note(*number));
-            counter.lost()
+            let fresh = numbers.iter().filter(|number| counter.note(**number)).count();
+            (counter.lost(), fresh)
         };
-        assert_eq!((lost(&[0, 1, 2]), lost(&[0, 3]), lost(&[0, 2, 1, 3]), lost(&[2])), (0, 2, 0, 2));
-        let mut wraps = LossCounter { next: u32::MAX, lost: 0 };
-        [u32::MAX, 0, 2].into_iter().for_each(|number| wraps.note(number));
-        assert_eq!(wraps.lost(), 1);
+        assert_eq!((lost(&[0, 1, 2]), lost(&[0, 3]), lost(&[2])), ((0, 3), (2, 2), (2, 1)));
+        assert_eq!(lost(&[0, 2, 1, 3]), (0, 4), "overtaken");
+        assert_eq!(lost(&[0, 0, 2, 2, 2, 0, 3]), (1, 3), "copies make up for no loss");
+        assert_eq!(lost(&[0, 2, 1, 1, 0]), (0, 3));
+        assert_eq!(lost(&[0, 2, WINDOW + 2, 1, 3]), (u64::from(WINDOW) - 1, 4), "1 is too late, 3 is not");
+        assert_eq!(lost(&[3 * WINDOW, 3 * WINDOW - 1]), (u64::from(3 * WINDOW - 1), 2));
+        let mut wraps = LossCounter { next: u32::MAX, ..LossCounter::default() };
+        let fresh: Vec<bool> = [u32::MAX, 0, 2, u32::MAX, 1].into_iter().map(|number| wraps.note(number)).collect();
+        assert_eq!((fresh, wraps.lost()), (vec![true, true, true, false, true], 0));
     }
 }

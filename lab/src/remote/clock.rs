@@ -3,6 +3,7 @@
 
 use crate::emulator::tunnel::{TunnelHead, TunnelKind};
 use farlink_os::{monotonic_ns, realtime_ns};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub struct Measured {
 /// If no answer comes.
 pub fn greet(socket: &UdpSocket, token: u64, tunnel: u16) -> io::Result<()> {
     socket.set_nonblocking(false)?;
-    let mut exchange = Exchange { socket, token, tunnel, number: 0 };
+    let mut exchange = Exchange::new(socket, token, tunnel);
     for _ in 0..ATTEMPTS {
         exchange.ask()?;
         if exchange.answer(WAIT)?.is_some() {
@@ -52,19 +53,17 @@ pub fn greet(socket: &UdpSocket, token: u64, tunnel: u16) -> io::Result<()> {
 /// If no answer comes.
 pub fn measure(socket: &UdpSocket, token: u64, tunnel: u16) -> io::Result<Measured> {
     socket.set_nonblocking(false)?;
-    let mut exchange = Exchange { socket, token, tunnel, number: 0 };
+    let mut exchange = Exchange::new(socket, token, tunnel);
     let mut answers = Vec::new();
     for _ in 0..PROBES {
         let next = monotonic_ns() + INTERVAL.as_nanos() as u64;
         exchange.ask()?;
-        answers.extend(exchange.answer(INTERVAL)?);
-        std::thread::sleep(Duration::from_nanos(next.saturating_sub(monotonic_ns())));
+        // All that comes until then is read at once: an answer that waits would look like a long way.
+        exchange.answers_until(next, &mut answers)?;
     }
     // Round trips may be longer than the interval.
-    while (answers.len() as u32) < PROBES {
-        let Some(answer) = exchange.answer(WAIT)? else { break };
-        answers.push(answer);
-    }
+    let end = monotonic_ns() + WAIT.as_nanos() as u64;
+    exchange.answers_until(end, &mut answers)?;
     conclude(answers, PROBES).ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
@@ -80,13 +79,36 @@ struct Exchange<'a> {
     socket: &'a UdpSocket,
     token: u64,
     tunnel: u16,
+    /// Number of the first probe, which no earlier exchange had, and that of the next one.
+    first: u32,
     number: u32,
+    /// Numbers of probes without an answer: the network may copy answers.
+    open: BTreeSet<u32>,
 }
 
 impl Exchange<'_> {
+    fn new(socket: &UdpSocket, token: u64, tunnel: u16) -> Exchange<'_> {
+        // Exchanges take longer than the microseconds that their probes count.
+        let first = (monotonic_ns() / 1000) as u32;
+        Exchange { socket, token, tunnel, first, number: first, open: BTreeSet::new() }
+    }
+
+    /// Reads answers until a monotonic time, or until none is missing.
+    fn answers_until(&mut self, end_ns: u64, answers: &mut Vec<Answer>) -> io::Result<()> {
+        loop {
+            let left = end_ns.saturating_sub(monotonic_ns());
+            let is_last = self.number.wrapping_sub(self.first) >= PROBES;
+            if left == 0 || (is_last && self.open.is_empty()) {
+                return Ok(());
+            }
+            answers.extend(self.answer(Duration::from_nanos(left))?);
+        }
+    }
+
     fn ask(&mut self) -> io::Result<()> {
         let head = TunnelHead { token: self.token, tunnel: self.tunnel, kind: TunnelKind::Probe, number: self.number };
-        self.number += 1;
+        self.open.insert(self.number);
+        self.number = self.number.wrapping_add(1);
         let mut datagram = head.bytes().to_vec();
         datagram.extend_from_slice(&monotonic_ns().to_be_bytes());
         datagram.extend_from_slice(&realtime_ns().to_be_bytes());
@@ -115,7 +137,8 @@ impl Exchange<'_> {
         let Some((head, content)) = TunnelHead::read(&datagram[..length], self.token) else { return Ok(None) };
         let number = |place: usize| content.get(place * 8..place * 8 + 8)?.try_into().ok().map(u64::from_be_bytes);
         let all = || Some(([number(0)?, number(1)?], [number(2)?, number(3)?]));
-        let answer = all().filter(|_| head.kind == TunnelKind::Answer);
+        let is_first = head.kind == TunnelKind::Answer && self.open.remove(&head.number);
+        let answer = all().filter(|_| is_first);
         Ok(answer.map(|(left, there)| Answer { left, round_trip: now.saturating_sub(left[0]), there }))
     }
 }
@@ -137,6 +160,31 @@ fn conclude(mut answers: Vec<Answer>, asked: u32) -> Option<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_of_answers_neither_count_nor_delay() {
+        let [here, there] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        here.connect(there.local_addr().unwrap()).unwrap();
+        std::thread::spawn(move || {
+            let mut datagram = [0; 128];
+            for number in 0u32.. {
+                let (length, from) = there.recv_from(&mut datagram).unwrap();
+                let (head, content) = TunnelHead::read(&datagram[..length], 7).unwrap();
+                let head = TunnelHead { kind: TunnelKind::Answer, ..head };
+                let clocks = [monotonic_ns(), realtime_ns()].map(u64::to_be_bytes).concat();
+                let answer = [&head.bytes()[..], content, &clocks].concat();
+                // Every tenth answer is lost, the others come three times.
+                for _ in 0..if number % 10 == 9 { 0 } else { 3 } {
+                    there.send_to(&answer, from).unwrap();
+                }
+            }
+        });
+        let found = measure(&here, 7, 3).unwrap();
+        assert!((found.loss - 0.1).abs() < 1e-9, "{found:?}");
+        let again = measure(&here, 7, 3).unwrap();
+        // Answers that waited in the socket would come to whole seconds.
+        assert!(again.median < Duration::from_millis(100) && again.loss > 0.09, "{again:?}");
+    }
 
     #[test]
     fn fastest_exchange_sets_offsets() {

@@ -115,8 +115,7 @@ impl Relay {
             let end = self.ends.get_mut(&head.tunnel);
             match (head.kind, end) {
                 (TunnelKind::Frame, Some(end)) => {
-                    end.losses.note(head.number);
-                    if !matches!(end.port.send(&[&[IoSlice::new(content)]]), Ok(1)) {
+                    if end.losses.note(head.number) && !matches!(end.port.send(&[&[IoSlice::new(content)]]), Ok(1)) {
                         end.refused += 1;
                     }
                 }

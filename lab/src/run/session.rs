@@ -494,7 +494,7 @@ impl<'a> LabSession<'a> {
             Reply::Link(report) => self.note_link(*report),
             Reply::Read { at_ns, readings } => {
                 let time_ns = at_ns.checked_sub(self.start_ns);
-                self.usages.note(time_ns, &readings, &mut self.samples);
+                self.usages.note(None, time_ns, &readings, &mut self.samples);
             }
             Reply::Waited { id, at_ns, waits } => {
                 if let Some(own) = self.waits.get_mut(id as usize).filter(|_| at_ns >= self.start_ns) {

@@ -36,7 +36,7 @@ impl LabSession<'_> {
                     };
                     host.is_some_and(|host| self.crew.has(Some(machine), host))
                 });
-                self.usages.note(time_ns, &readings, &mut self.samples);
+                self.usages.note(Some(machine), time_ns, &readings, &mut self.samples);
             }
             Reply::Waited { id, at_ns, waits } => {
                 let counts = here(at_ns) >= self.start_ns;

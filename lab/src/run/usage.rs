@@ -20,10 +20,11 @@ pub struct Usages {
     /// Link that each address belongs to.
     links: BTreeMap<IpAddr, Text>,
     tracks: BTreeMap<Account, Track>,
-    /// Interval of rows of one series, time of the current rows, and time at which the next rows are due (ns).
+    /// Interval of rows of one series, ns.
     interval_ns: u64,
-    rows_at_ns: u64,
-    next_row_ns: u64,
+    /// Time of the current rows of each machine, and time at which its next rows are due (ns). Machines are read at
+    /// different times.
+    rows_ns: BTreeMap<Option<usize>, (u64, u64)>,
 }
 
 impl Usages {
@@ -36,27 +37,32 @@ impl Usages {
             links: ends.map(|end| (IpAddr::from(end.address), name(end.link))).collect(),
             tracks: BTreeMap::new(),
             interval_ns: u64::try_from(scenario.measure.interval.as_nanos()).unwrap_or(u64::MAX),
-            rows_at_ns: 0,
-            next_row_ns: 0,
+            rows_ns: BTreeMap::new(),
         }
     }
 
-    /// Takes values that were read at `time_ns`, in ns since the start of the run, or `None` before that. Adds rows to
-    /// `rows` if they are due.
-    pub fn note(&mut self, time_ns: Option<u64>, readings: &[Reading], rows: &mut Vec<SampleRow>) {
-        let time_ns = time_ns.inspect(|now| {
-            // Values of one time come in several messages, all of which make rows.
-            if *now >= self.next_row_ns && *now != self.rows_at_ns {
-                // A tenth less than the interval, since readings come a little early or late.
-                (self.rows_at_ns, self.next_row_ns) = (*now, now.saturating_add(self.interval_ns / 10 * 9));
-            }
-        });
+    /// Takes values that were read on a machine (`None`: this one) at `time_ns`, in ns since the start of the run, or
+    /// `None` before that. Adds rows to `rows` if they are due.
+    pub fn note(
+        &mut self,
+        machine: Option<usize>,
+        time_ns: Option<u64>,
+        readings: &[Reading],
+        rows: &mut Vec<SampleRow>,
+    ) {
+        let (rows_at_ns, next_row_ns) = self.rows_ns.entry(machine).or_default();
+        // Values of one time come in several messages, all of which make rows.
+        if let Some(now) = time_ns.filter(|now| *now >= *next_row_ns && *now != *rows_at_ns) {
+            // A tenth less than the interval, since readings come a little early or late.
+            (*rows_at_ns, *next_row_ns) = (now, now.saturating_add(self.interval_ns / 10 * 9));
+        }
+        let rows_at_ns = *rows_at_ns;
         for reading in readings {
             if let Reading::Role(role) = reading {
                 self.tracks.entry((role.host, role.role)).or_default().note(time_ns, role);
             }
-            if time_ns.is_some_and(|now| now == self.rows_at_ns) {
-                self.rows(self.rows_at_ns, reading, rows);
+            if time_ns.is_some_and(|now| now == rows_at_ns) {
+                self.rows(rows_at_ns, reading, rows);
             }
         }
     }
@@ -205,15 +211,29 @@ mod tests {
     }
 
     #[test]
+    fn machines_have_rows_of_their_own() {
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n";
+        let mut usages = Usages::new(&Scenario::parse(text).unwrap());
+        let (mut rows, interval) = (Vec::new(), usages.interval_ns);
+        for round in 1..=10 {
+            // The machines are read half an interval apart.
+            for (machine, at_ns) in [(None, round * interval), (Some(0), round * interval + interval / 2)] {
+                usages.note(machine, Some(at_ns), &[Reading::Store { host: 0, bytes: round }], &mut rows);
+            }
+        }
+        assert_eq!(rows.len(), 20);
+    }
+
+    #[test]
     fn spans_divide_time_and_peaks() {
         let (mut usages, mut rows) = (usages(), Vec::new());
-        usages.note(None, &[role(0, 10, 1, Some(2))], &mut rows);
-        usages.note(Some(0), &[role(0, 20, 7, Some(90))], &mut rows);
-        usages.note(Some(100 * MS), &[role(0, 60, 3, Some(91))], &mut rows);
+        usages.note(None, None, &[role(0, 10, 1, Some(2))], &mut rows);
+        usages.note(None, Some(0), &[role(0, 20, 7, Some(90))], &mut rows);
+        usages.note(None, Some(100 * MS), &[role(0, 60, 3, Some(91))], &mut rows);
         let first = &usages.end_span()[0];
         assert_eq!((first.node.as_deref(), first.role.as_str()), (Some("a"), "implementation"));
         assert_eq!((first.cpu_user_s, first.memory_peak_bytes, first.anonymous_peak_bytes), (0.06, 91, 7));
-        usages.note(Some(200 * MS), &[role(0, 70, 4, None)], &mut rows);
+        usages.note(None, Some(200 * MS), &[role(0, 70, 4, None)], &mut rows);
         let second = &usages.end_span()[0];
         assert!((second.cpu_user_s - 0.01).abs() < 1e-9);
         assert_eq!((second.memory_peak_bytes, second.cpu_percent.unwrap().mean), (9, 10.0), "anonymous and cache");
@@ -236,15 +256,15 @@ mod tests {
                 delivery_rate: 100,
             })
         };
-        usages.note(Some(100 * MS), &[tcp("10.0.0.2"), tcp("192.0.2.1")], &mut rows);
+        usages.note(None, Some(100 * MS), &[tcp("10.0.0.2"), tcp("192.0.2.1")], &mut rows);
         let values: Vec<(&str, f64)> = rows.iter().map(|row| (&*row.metric, row.value)).collect();
         let [rtt, window, again, rate] = TCP;
         assert_eq!(values, [(rtt, 0.002), (window, 3.0), (again, 4.0), (rate, 800.0)]);
         assert!(rows.iter().all(|row| row.link.as_deref() == Some("l") && row.node.as_deref() == Some("a")));
         // The scenario's interval is 100 ms: values in between make no rows.
-        usages.note(Some(150 * MS), &[tcp("10.0.0.2")], &mut rows);
+        usages.note(None, Some(150 * MS), &[tcp("10.0.0.2")], &mut rows);
         assert_eq!(rows.len(), 4);
-        usages.note(Some(200 * MS), &[tcp("10.0.0.2")], &mut rows);
+        usages.note(None, Some(200 * MS), &[tcp("10.0.0.2")], &mut rows);
         assert_eq!(rows.len(), 8);
     }
 }

@@ -436,6 +436,21 @@ pub fn open_regular(opening: &OpenOptions, path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
+/// Opens a regular file for writing, or makes one; refuses anything else, symbolic links included.
+///
+/// # Errors
+/// As for [`OpenOptions::open`]; `InvalidInput` if it is no regular file.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let mut opening = OpenOptions::new();
+    let file = opening.write(true).create(true).truncate(false).custom_flags(flags.bits() as i32).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok(file)
+}
+
 /// Bytes that the files of a folder may take: those they take now, and those free on their disk. Also the largest file
 /// size permitted to this process. The folder need not exist.
 ///

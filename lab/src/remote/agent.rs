@@ -3,6 +3,8 @@
 //! ends everything when the connection does.
 
 use super::PROGRAM;
+use super::heard::{ALIVE, Heard, NotingReader};
+use super::outbox::Outbox;
 use super::protocol::{ARGUMENT, AgentReply, AgentRequest, PART, VERSION};
 use crate::supervisor;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,33 +15,49 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Interval at which files are looked at; nodes write their events as often.
 const LOOK: Duration = Duration::from_millis(200);
-/// Silence of the testbed after which it counts as gone: it says that it is there every few seconds.
-const SILENCE: Duration = Duration::from_secs(30);
-/// Time for the supervisor to end with its input.
+/// Time for the supervisor to end with its input, and for the last words to leave.
 const GRACE: Duration = Duration::from_secs(5);
 /// Folder of stores, which stay where they are.
 const STORE: &str = "store";
+/// Longest part of a file that is sent back: a line waits for no more than one.
+const PART_BACK: usize = 32 << 10;
+
+/// Reason for which the agent ends.
+enum Ending {
+    /// The input ended, or a request failed.
+    Served(io::Result<()>),
+    /// The supervisor ended by itself.
+    Supervisor,
+    /// Nothing came from the testbed for a long time.
+    Silence,
+    /// Somebody there asked for the end.
+    Signal,
+}
 
 /// Works as an agent if this process was started as one; then returns its exit status, else `None`.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let folder = arguments.next().filter(|argument| argument == ARGUMENT).and_then(|_| arguments.next())?;
-    Some(match run(Path::new(&folder)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&supervisor::Reply::Failed { reason: error.to_string() });
-            ExitCode::FAILURE
-        }
-    })
+    let folder = Path::new(&folder);
+    let outbox = Outbox::start(io::stdout());
+    let ran = run(folder, &outbox);
+    if let Err(error) = &ran {
+        say(&outbox, &supervisor::Reply::Failed { reason: error.to_string() });
+    }
+    outbox.flush(GRACE);
+    // The shell removes the folder, too, unless it was killed.
+    let _ = fs::remove_dir_all(folder);
+    Some(if ran.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run(folder: &Path) -> io::Result<()> {
+fn run(folder: &Path, outbox: &Arc<Outbox>) -> io::Result<()> {
     let root = folder.join("root");
     for inside in ["tmp", "run"] {
         fs::create_dir_all(root.join(inside))?;
@@ -49,76 +67,111 @@ fn run(folder: &Path) -> io::Result<()> {
     // Opened here, since no socket of the machine can be opened from the namespaces of an ordinary user.
     let socket = UdpSocket::bind("[::]:0").or_else(|_| UdpSocket::bind("0.0.0.0:0"))?;
     farlink_os::process::let_inherit(&socket)?;
-    say(&AgentReply::Hello { version: VERSION.into(), port: socket.local_addr()?.port() });
+    say(outbox, &AgentReply::Hello { version: VERSION.into(), port: socket.local_addr()?.port() });
     let number = socket.as_raw_fd().to_string();
     let mut command = Command::new(&program);
     command.arg(supervisor::ARGUMENT).arg(number).arg(&root).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // By this thread, which stays: the kernel ends the supervisor with it, and all hosts with the supervisor.
     let mut child = command.spawn()?;
     drop(socket);
     let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let (ends, ended) = channel();
+    let (lines, over) = (Arc::clone(outbox), ends.clone());
     std::thread::spawn(move || {
-        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            write(&[&line, b"\n"]);
+        for mut line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            line.push(b'\n');
+            lines.line(line);
         }
-        // The supervisor has said why it ended.
-        std::process::exit(1);
+        over.send(Ending::Supervisor)
     });
-    let mirror = Arc::new(Mutex::new(Mirror { root: root.clone(), ..Mirror::default() }));
-    let watched = Arc::clone(&mirror);
+    let heard = Heard::now();
+    watch(outbox, &heard, &ends)?;
+    let (syncs, asked) = channel();
+    let watched = Arc::new(Mutex::new(Watched::default()));
+    let mirror =
+        Mirror { root: root.clone(), watched: Arc::clone(&watched), sent: BTreeMap::new(), outbox: Arc::clone(outbox) };
+    std::thread::spawn(move || mirror.work(&asked));
+    let reader = BufReader::new(NotingReader { input: io::stdin(), heard });
+    std::thread::spawn(move || ends.send(Ending::Served(serve(reader, &root, &watched, input, &syncs))));
+    match ended.recv() {
+        Ok(Ending::Served(served)) => {
+            if let Err(error) = &served {
+                // Said first: the supervisor may take its time.
+                say(outbox, &supervisor::Reply::Failed { reason: error.to_string() });
+            }
+            end(child)
+        }
+        // If it said why itself, that came before.
+        Ok(Ending::Supervisor) => {
+            Err(io::Error::other(format!("the supervisor there ended by itself ({})", child.wait()?)))
+        }
+        Ok(Ending::Silence) => stop(child, "nothing came from the testbed for 30 s"),
+        Ok(Ending::Signal) => stop(child, "a signal there asked for the end"),
+        Err(_) => stop(child, "a thread panicked"),
+    }
+}
+
+/// Tells the testbed now and then that this end is there, and watches whether the testbed is.
+fn watch(outbox: &Arc<Outbox>, heard: &Heard, ends: &Sender<Ending>) -> io::Result<()> {
+    let (outbox, heard, ends) = (Arc::clone(outbox), heard.clone(), ends.clone());
+    let asked = farlink_os::process::watch_termination()?;
     std::thread::spawn(move || {
+        let mut said = Instant::now();
         loop {
             std::thread::sleep(LOOK);
-            lock(&watched).look();
-        }
-    });
-    let heard = Arc::new(AtomicU64::new(farlink_os::monotonic_ns()));
-    let last = Arc::clone(&heard);
-    std::thread::spawn(move || {
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            let silence = farlink_os::monotonic_ns().saturating_sub(last.load(Ordering::Relaxed));
-            if silence > SILENCE.as_nanos() as u64 {
-                // The kernel ends the supervisor with this process, and all hosts with the supervisor.
-                std::process::exit(1);
+            // What waits says as much.
+            if said.elapsed() >= ALIVE && outbox.is_empty() {
+                said = Instant::now();
+                say(&outbox, &AgentReply::Alive);
+            }
+            if asked.load(Ordering::Relaxed) {
+                return ends.send(Ending::Signal);
+            }
+            if heard.is_silent() {
+                return ends.send(Ending::Silence);
             }
         }
     });
-    let served = serve(&root, &mirror, input, &heard);
-    end(child)?;
-    served
+    Ok(())
 }
 
-/// Serves requests until the end of the input.
-fn serve(root: &Path, mirror: &Mutex<Mirror>, mut supervisor: ChildStdin, heard: &AtomicU64) -> io::Result<()> {
-    let mut input = BufReader::new(io::stdin());
+/// Serves requests until the end of the input. Nothing here waits for the connection's other direction.
+fn serve(
+    mut input: impl BufRead,
+    root: &Path,
+    watched: &Mutex<Watched>,
+    mut supervisor: ChildStdin,
+    syncs: &Sender<()>,
+) -> io::Result<()> {
     let (mut line, mut bytes) = (Vec::new(), Vec::new());
     loop {
         line.clear();
         if input.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        heard.store(farlink_os::monotonic_ns(), Ordering::Relaxed);
         match serde_json::from_slice(&line) {
             Ok(AgentRequest::Put { path, offset, bytes: count, length, mode }) => {
                 bytes.resize(count.min(PART), 0);
-                input.read_exact(&mut bytes)?;
+                if input.read_exact(&mut bytes).is_err() {
+                    // The connection ended.
+                    return Ok(());
+                }
                 let file = inside(root, &path)?;
+                // Before it is written, so that it is never sent back.
+                lock(watched).given.insert(file.clone());
                 put(&file, offset, &bytes, length, mode)
                     .map_err(|e| farlink_os::context(e, &format!("writing {}", path.display())))?;
-                lock(mirror).given.insert(file);
             }
             Ok(AgentRequest::Watch { folders }) => {
                 for folder in folders {
-                    let folder = inside(root, &folder)?;
-                    fs::create_dir_all(&folder)?;
-                    lock(mirror).folders.push(folder);
+                    let place = inside(root, &folder)?;
+                    fs::create_dir_all(&place)
+                        .map_err(|e| farlink_os::context(e, &format!("creating {}", folder.display())))?;
+                    lock(watched).folders.push(place);
                 }
             }
-            Ok(AgentRequest::Sync) => {
-                lock(mirror).look();
-                say(&AgentReply::Synced);
-            }
+            Ok(AgentRequest::Sync) => syncs.send(()).map_err(io::Error::other)?,
             Ok(AgentRequest::Alive) => {}
             // A request to the supervisor; its end is told by its own words.
             Err(_) => drop(supervisor.write_all(&line)),
@@ -126,9 +179,16 @@ fn serve(root: &Path, mirror: &Mutex<Mirror>, mut supervisor: ChildStdin, heard:
     }
 }
 
+/// Ends the supervisor at once, for this reason.
+fn stop(mut child: Child, reason: &str) -> io::Result<()> {
+    child.kill()?;
+    child.wait()?;
+    Err(io::Error::other(reason))
+}
+
 /// Waits for the supervisor to end, which it does with its input.
 fn end(mut child: Child) -> io::Result<()> {
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while child.try_wait()?.is_none() {
         if begun.elapsed() > GRACE {
             child.kill()?;
@@ -158,21 +218,36 @@ fn put(path: &Path, offset: u64, bytes: &[u8], length: u64, mode: u32) -> io::Re
     file.write_all(bytes)
 }
 
-/// Watched folders, and what of their files was sent.
+/// What is sent back.
 #[derive(Default)]
-struct Mirror {
-    root: PathBuf,
+struct Watched {
     folders: Vec<PathBuf>,
     /// Files that came from the testbed, which has them.
     given: BTreeSet<PathBuf>,
+}
+
+/// Sender of the files in watched folders.
+struct Mirror {
+    root: PathBuf,
+    watched: Arc<Mutex<Watched>>,
     /// Number and sent bytes of each file.
     sent: BTreeMap<PathBuf, (u64, u64)>,
+    outbox: Arc<Outbox>,
 }
 
 impl Mirror {
-    fn look(&mut self) {
-        for folder in self.folders.clone() {
-            self.look_at(&folder);
+    /// Sends what is new now and then, and whenever it is asked to.
+    fn work(mut self, asked: &Receiver<()>) {
+        loop {
+            let asked = asked.recv_timeout(LOOK);
+            if asked == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+            let folders = lock(&self.watched).folders.clone();
+            folders.iter().for_each(|folder| self.look_at(folder));
+            if asked.is_ok() {
+                self.send_message(&AgentReply::Synced, &[]);
+            }
         }
     }
 
@@ -188,7 +263,7 @@ impl Mirror {
                 if self.sent.insert(path.clone(), (found.ino(), 0)).is_none() {
                     self.send(&path, 0, &[]);
                 }
-            } else if found.is_file() && !self.given.contains(&path) {
+            } else if found.is_file() && !lock(&self.watched).given.contains(&path) {
                 // A file that vanishes now is looked at no more.
                 let _ = self.send_new(&path, found.ino());
             }
@@ -206,7 +281,7 @@ impl Mirror {
             self.send(path, 0, &[]);
         }
         file.seek(SeekFrom::Start(offset))?;
-        let mut part = vec![0; PART.min((length - offset) as usize)];
+        let mut part = vec![0; PART_BACK.min((length - offset) as usize)];
         while offset < length {
             let most = part.len().min((length - offset) as usize);
             let count = file.read(&mut part[..most])?;
@@ -222,10 +297,16 @@ impl Mirror {
 
     fn send(&self, path: &Path, offset: u64, bytes: &[u8]) {
         let Ok(rest) = path.strip_prefix(&self.root) else { return };
-        let reply = AgentReply::File { path: Path::new("/").join(rest), offset, bytes: bytes.len() };
-        if let Ok(mut line) = serde_json::to_vec(&reply) {
-            line.push(b'\n');
-            write(&[&line, bytes]);
+        let path = Path::new("/").join(rest);
+        self.send_message(&AgentReply::File { path, offset, bytes: bytes.len() }, bytes);
+    }
+
+    /// Sends a message after all parts of files before it.
+    fn send_message(&self, reply: &AgentReply, bytes: &[u8]) {
+        if let Ok(mut message) = serde_json::to_vec(reply) {
+            message.push(b'\n');
+            message.extend_from_slice(bytes);
+            self.outbox.part(message);
         }
     }
 }
@@ -234,17 +315,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn say(reply: &impl serde::Serialize) {
+fn say(outbox: &Outbox, reply: &impl serde::Serialize) {
     if let Ok(mut line) = serde_json::to_vec(reply) {
         line.push(b'\n');
-        write(&[&line]);
+        outbox.line(line);
     }
-}
-
-/// Writes a message to the connection without another one in it. The end of a connection shows at its input.
-fn write(parts: &[&[u8]]) {
-    let mut out = io::stdout().lock();
-    let _ = parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush());
 }
 
 #[cfg(test)]
@@ -268,5 +343,31 @@ mod tests {
         put(&file, 0, b"st", 9, 0o600).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"st\0\0end\0\0");
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn files_back_hold_up_no_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir_all(root.join("run")).unwrap();
+        fs::write(root.join("run/big"), vec![b'x'; 1 << 20]).unwrap();
+        // Nobody reads what comes back.
+        let (_reader, writer) = io::pipe().unwrap();
+        let outbox = Outbox::start(writer);
+        let watched = Arc::new(Mutex::new(Watched::default()));
+        let (syncs, asked) = channel();
+        let mirror = Mirror { root: root.clone(), watched: Arc::clone(&watched), sent: BTreeMap::new(), outbox };
+        std::thread::spawn(move || mirror.work(&asked));
+        let request = |request: &AgentRequest| [serde_json::to_vec(request).unwrap(), b"\n".to_vec()].concat();
+        let path = PathBuf::from("/run/new");
+        let put = AgentRequest::Put { path, offset: 0, bytes: 3, length: 3, mode: 0o600 };
+        let watch = AgentRequest::Watch { folders: vec!["/run".into()] };
+        let sync = request(&AgentRequest::Sync);
+        let input = [&request(&watch)[..], &sync, &sync, &request(&put), b"abc"].concat();
+        let mut child = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
+        serve(&input[..], &root, &watched, child.stdin.take().unwrap(), &syncs).unwrap();
+        assert_eq!(fs::read(root.join("run/new")).unwrap(), b"abc");
+        assert!(lock(&watched).given.contains(&root.join("run/new")));
+        child.wait().unwrap();
     }
 }

@@ -5,7 +5,9 @@
 
 mod agent;
 mod clock;
+mod heard;
 mod machine;
+mod outbox;
 mod program;
 mod protocol;
 mod reader;
@@ -13,7 +15,8 @@ pub(crate) mod relay;
 
 pub(crate) use agent::run_if_asked;
 pub use clock::Measured;
-pub use machine::Machine;
+pub(crate) use heard::Heard;
+pub use machine::{Connecting, Machine};
 
 /// The program in the root of the hosts of another machine.
 pub const PROGRAM: &str = "/farlink";

@@ -1,11 +1,12 @@
 //! Whether a machine can run the program, from what its shell says and from the program's file.
 
 use anyhow::{Context, Result, bail, ensure};
-use std::net::IpAddr;
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::Path;
 
-/// Checks that the machine can run the program; returns its address.
-pub fn check(greeting: &str, program: &[u8], path: &Path) -> Result<IpAddr> {
+/// Checks that the machine can run the program; returns its address, without a port.
+pub fn check(greeting: &str, program: &[u8], path: &Path) -> Result<SocketAddr> {
     let words: Vec<&str> = greeting.split_whitespace().collect();
     let [architecture, loaders, connection @ ..] = &words[..] else { bail!("its shell said `{greeting}`") };
     let (wanted, loader) = needs(program).with_context(|| format!("{} is no program", path.display()))?;
@@ -24,7 +25,30 @@ pub fn check(greeting: &str, program: &[u8], path: &Path) -> Result<IpAddr> {
         );
     }
     // Address and port of both ends: of this machine, then of that.
-    connection.get(2).and_then(|address| address.parse().ok()).context("its shell knows no SSH_CONNECTION")
+    let [own, _, there, ..] = connection else { bail!("its shell knows no SSH_CONNECTION") };
+    let interfaces = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    address(own, there, &interfaces)
+        .with_context(|| format!("its address `{there}` cannot be reached from this machine's `{own}`"))
+}
+
+/// Address of the machine. A link-local one has the name of an interface there, which means nothing here; the interface
+/// here is that with the address of this end, by the kernel's list.
+fn address(own: &str, there: &str, interfaces: &str) -> Option<SocketAddr> {
+    let plain = |text: &str| text.split('%').next()?.parse::<IpAddr>().ok();
+    let IpAddr::V6(address) = plain(there)? else { return Some(SocketAddr::new(plain(there)?, 0)) };
+    let IpAddr::V6(own) = plain(own)? else { return None };
+    let scope = if address.is_unicast_link_local() { interface_of(own, interfaces)? } else { 0 };
+    Some(SocketAddrV6::new(address, 0, 0, scope).into())
+}
+
+/// Number of the interface with an address: the list has both in hexadecimal.
+fn interface_of(own: Ipv6Addr, interfaces: &str) -> Option<u32> {
+    interfaces.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = u128::from_str_radix(words.next()?, 16).ok()?;
+        (address == own.to_bits()).then_some(())?;
+        u32::from_str_radix(words.next()?, 16).ok()
+    })
 }
 
 fn same_processor(wanted: &str, machine: &str) -> bool {
@@ -70,7 +94,7 @@ mod tests {
         let path = Path::new("/x/farlink");
         let loaders = loader.clone().unwrap_or("-".into());
         let greeting = |processor: &str, loaders: &str| format!("{processor} {loaders} 10.0.0.1 5000 10.0.0.2 22");
-        assert_eq!(check(&greeting(&processor, &loaders), &own, path).unwrap(), IpAddr::from([10, 0, 0, 2]));
+        assert_eq!(check(&greeting(&processor, &loaders), &own, path).unwrap().ip(), IpAddr::from([10, 0, 0, 2]));
         let why = |greeting: &str| check(greeting, &own, path).unwrap_err().to_string();
         assert!(why(&greeting("mips", &loaders)).contains("its processors are mips"), "{}", why("mips - "));
         assert!(why(&format!("{processor} {loaders}")).contains("SSH_CONNECTION"));
@@ -78,5 +102,17 @@ mod tests {
             assert!(why(&greeting(&processor, "-")).contains("xtask static"));
         }
         assert!(needs(b"#!/bin/sh").is_none() && needs(&own[..40]).is_none());
+    }
+
+    #[test]
+    fn link_local_address_gets_interface_here() {
+        let interfaces = "00000000000000000000000000000001 01 80 10 80       lo\n\
+                          fe800000000000000000000000000001 1f 40 20 80     eth0\n";
+        let at = |own: &str, there: &str| address(own, there, interfaces).map(|found| found.to_string());
+        assert_eq!(at("fe80::1%lan", "fe80::2%eth7").as_deref(), Some("[fe80::2%31]:0"));
+        assert_eq!(at("fe80::3%lan", "fe80::2%eth7"), None);
+        assert_eq!(at("2001:db8::1", "2001:db8::2").as_deref(), Some("[2001:db8::2]:0"));
+        assert_eq!(at("192.0.2.1", "192.0.2.2").as_deref(), Some("192.0.2.2:0"));
+        assert_eq!(at("UNKNOWN", "UNKNOWN"), None);
     }
 }

@@ -41,6 +41,8 @@ pub enum AgentReply {
     File { path: PathBuf, offset: u64, bytes: usize },
     /// Everything new up to the request was sent.
     Synced,
+    /// The machine is still there.
+    Alive,
 }
 
 /// Version of the program, which must be equal on all machines.
@@ -51,3 +53,5 @@ pub const GREETING: &str = "farlink-machine ";
 pub const ARGUMENT: &str = "lab-agent";
 /// Longest part of a file in one message.
 pub const PART: usize = 256 << 10;
+/// Longest line from a machine. The longest are of runs with many hosts: 65,536 descriptors take a third of it.
+pub const LINE: usize = 1 << 20;

@@ -6,7 +6,7 @@ use crate::container::ContainerSetup;
 use crate::driver::COMMON;
 use crate::emulator::shortest_delay;
 use crate::emulator::tunnel::{AROUND, TunnelSetup};
-use crate::remote::{self, Machine, Measured, tunnel_of};
+use crate::remote::{self, Connecting, Machine, Measured, tunnel_of};
 use crate::supervisor::{Reply, Request, SpawnSetup, Supervisor};
 use anyhow::{Context, Result, bail};
 use farlink_link::{DirectionSpec, Loss};
@@ -14,6 +14,8 @@ use farlink_scenario::{Scenario, SshMachine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Longest wait for another machine to set its hosts up, or to start its relay.
@@ -42,6 +44,8 @@ impl Crew {
         program: &Path,
         congestion: &[String],
         containers: Vec<Option<ContainerSetup>>,
+        stop: &Arc<AtomicBool>,
+        progress: &mut dyn FnMut(&'static str),
     ) -> Result<(Crew, HostsMade)> {
         let request = hosts::request(scenario, congestion, containers)?;
         let ssh = |node: usize| scenario.nodes[node].host.ssh();
@@ -51,8 +55,9 @@ impl Crew {
         let of_host: Vec<Option<usize>> = (0..scenario.nodes.len()).map(place).collect();
         let (mut machines, mut made) = (Vec::new(), Vec::new());
         for (number, setup) in setups.iter().enumerate() {
-            let log = folder.machine_log(number);
-            let mut machine = Machine::connect(setup, &scenario.folder, program, folder.root(), &log)?;
+            let log = &folder.machine_log(number);
+            let connecting = Connecting { folder: &scenario.folder, program, log, stop, progress };
+            let mut machine = Machine::connect(setup, connecting)?;
             made.push(set_up_there(&mut machine, &request, |host| of_host[host] == Some(number))?);
             machine.watch(folders_of(scenario, folder, |node| of_host[node] == Some(number)))?;
             machines.push(machine);

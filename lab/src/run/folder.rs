@@ -43,6 +43,7 @@ impl RunFolder {
             fs::create_dir_all(node).with_context(|| format!("cannot create {}", node.display()))?;
         }
         let folder = RunFolder { root, nodes };
+        (0..).map(|machine| folder.machine_log(machine)).take_while(|log| fs::remove_file(log).is_ok()).for_each(drop);
         fs::create_dir_all(folder.root.join("files"))?;
         for (index, traffic) in scenario.traffic.iter().enumerate() {
             let received = folder.received(index);
@@ -93,7 +94,7 @@ impl RunFolder {
     /// File that a traffic flow sends, or that holds the bytes of its bundles; `None` for pings.
     pub fn content(&self, scenario: &Scenario, traffic: usize) -> Option<PathBuf> {
         match &scenario.traffic[traffic].kind {
-            TrafficKind::File { path: Some(path), .. } => std::path::absolute(scenario.folder.join(path)).ok(),
+            TrafficKind::File { path: Some(path), .. } => super::absolute(&scenario.folder.join(path)).ok(),
             TrafficKind::File { path: None, .. } | TrafficKind::Bundles { .. } => Some(self.made(traffic)),
             TrafficKind::Ping { .. } => None,
         }
@@ -148,7 +149,9 @@ impl RunFolder {
             let shown = log.strip_prefix(&self.root).unwrap_or(&log);
             text += &format!("\n-- {}, last lines:", shown.display());
             for line in &lines[lines.len().saturating_sub(TAIL)..] {
-                text += &format!("\n   {}", line.chars().take(240).collect::<String>());
+                // Another machine may have written it: it must not steer the terminal.
+                let shown = line.chars().filter(|c| *c == '\t' || !c.is_control());
+                text += &format!("\n   {}", shown.take(240).collect::<String>());
             }
         }
         anyhow!("{text}\nthe run directory is kept: {}", self.root.display())

@@ -23,7 +23,7 @@ use farlink_report::{Manifest, RunWorld, RunWriter, Topology};
 use farlink_scenario::Scenario;
 use folder::RunFolder;
 use session::LabSession;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -43,7 +43,7 @@ pub struct LabOptions {
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabProgress {
-    /// Current phase: `setting up`, `running` or `collecting`.
+    /// Current phase: `setting up`, what is done with another machine, `running` or `collecting`.
     pub phase: &'static str,
     /// Seconds since the start of the run.
     pub elapsed_s: f64,
@@ -68,15 +68,13 @@ pub fn run(scenario: &Scenario, options: &LabOptions, progress: &mut dyn FnMut(L
     if let Some(error) = scenario.needs_oracle().or_else(|| scenario.needs_simulation()) {
         anyhow::bail!("{error}");
     }
-    progress(LabProgress {
-        phase: "setting up",
-        duration_s: scenario.duration.as_secs_f64(),
-        ..LabProgress::default()
-    });
+    let duration_s = scenario.duration.as_secs_f64();
+    let mut set_up = |phase| progress(LabProgress { phase, duration_s, ..LabProgress::default() });
+    set_up("setting up");
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
     let folder = RunFolder::create(&options.folder, scenario)?;
     let explain = |error: anyhow::Error| folder.explain(error);
-    let session = LabSession::start(scenario, options, &folder).map_err(explain)?;
+    let session = LabSession::start(scenario, options, &folder, &mut set_up).map_err(explain)?;
     let outcome = session.run(&options.stop, progress).map_err(explain)?;
     progress(LabProgress { phase: "collecting", ..outcome.progress });
     // Compared before `tidy` removes files that arrived intact.
@@ -118,9 +116,42 @@ fn host() -> farlink_report::Host {
     }
 }
 
-/// Makes a path absolute, because processes of the run start in other folders.
+/// Makes a path absolute, because processes of the run start in other folders, and free of `..`, because other machines
+/// keep files under their paths here.
 fn absolute(path: &Path) -> Result<PathBuf> {
     // The parent of a file name without a folder is the empty path.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    std::path::absolute(path).with_context(|| format!("the path {}", path.display()))
+    let path = std::path::absolute(path).with_context(|| format!("the path {}", path.display()))?;
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(path);
+    }
+    // What is behind `..` depends on symbolic links, if it exists.
+    Ok(path.canonicalize().unwrap_or_else(|_| {
+        let mut clean = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::ParentDir => drop(clean.pop()),
+                part => clean.push(part),
+            }
+        }
+        clean
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_paths_have_no_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(here.join("a")).unwrap();
+        std::fs::write(here.join("file"), "").unwrap();
+        assert_eq!(absolute(&here.join("a/../file")).unwrap(), here.join("file"));
+        assert_eq!(absolute(&here.join("none/../../x")).unwrap(), here.parent().unwrap().join("x"));
+        std::os::unix::fs::symlink("/usr", here.join("link")).unwrap();
+        assert_eq!(absolute(&here.join("link/../etc")).unwrap(), Path::new("/etc"));
+        assert_eq!(absolute(&here.join("link")).unwrap(), here.join("link"));
+    }
 }

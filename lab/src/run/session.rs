@@ -119,7 +119,12 @@ pub struct LabSession<'a> {
 
 impl<'a> LabSession<'a> {
     /// Sets up hosts and links, starts the nodes, and waits until all are ready. Then starts the receivers.
-    pub fn start(scenario: &'a Scenario, options: &LabOptions, folder: &'a RunFolder) -> Result<Self> {
+    pub fn start(
+        scenario: &'a Scenario,
+        options: &LabOptions,
+        folder: &'a RunFolder,
+        progress: &mut dyn FnMut(&'static str),
+    ) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         // Missing programs must fail the run before anything is set up.
         hosts::check_outside(scenario)?;
@@ -130,7 +135,7 @@ impl<'a> LabSession<'a> {
             container::prepare(scenario, folder.root(), &program)?.into_iter().map(Option::unzip).unzip();
         let congestion = hosts::congestion(scenario);
         let contained = containers.iter().flatten().count() as u32;
-        let (crew, made) = Crew::start(scenario, folder, &program, &congestion, containers)?;
+        let (crew, made) = Crew::start(scenario, folder, &program, &congestion, containers, &options.stop, progress)?;
         let mut remarks = Remarks { disturbances: hosts::short_queues(scenario), ..Remarks::default() };
         remarks.notes.push(match &made.no_groups {
             None => "CPU and memory of each role were counted by control groups, limits kept by them.".to_string(),

@@ -6,6 +6,9 @@ use crate::supervisor::{Reading, Reply, Role};
 use anyhow::{Result, bail};
 use farlink_base::DtnTime;
 
+/// Most frames that a machine may call lost: more than any run has, and few enough to be added up.
+const FRAMES_MAX: u64 = 1 << 40;
+
 impl LabSession<'_> {
     /// Start of the run on the monotonic clock (ns) of a node's machine.
     pub fn start_at(&self, node: usize) -> u64 {
@@ -40,15 +43,28 @@ impl LabSession<'_> {
             }
             Reply::Waited { id, at_ns, waits } => {
                 let counts = here(at_ns) >= self.start_ns;
-                if let Some(own) = self.waits.get_mut(id as usize).filter(|_| counts) {
+                let own = counts && self.crew.has(Some(machine), id as usize);
+                if let Some(own) = self.waits.get_mut(id as usize).filter(|_| own) {
                     waits.iter().for_each(|[ns, times]| own.add_many(*ns, *times));
                 }
             }
             Reply::Phase { dropped, .. } => self.samples_dropped = self.samples_dropped.max(dropped),
-            Reply::Exited { id, code, signal, usage, .. } => return self.note_exit(id, code, signal, usage),
-            Reply::Relayed { lost } => {
+            Reply::Exited { id, code, signal, usage, .. } => {
+                let node = self.processes.iter().find(|process| process.id == id).map(|process| process.node);
+                // No other machine's process, nor one of this machine.
+                if node.is_some_and(|node| self.crew.has(Some(machine), node)) {
+                    return self.note_exit(id, code, signal, usage);
+                }
+            }
+            Reply::Relayed { mut lost } => {
+                lost.retain(|(tunnel, _)| {
+                    let link = self.scenario.links.get(usize::from(tunnel / 2));
+                    link.is_some_and(|link| self.crew.has(Some(machine), link.between[usize::from(tunnel % 2)]))
+                });
                 // What arrives at the first end of a link is the reverse direction.
-                let of = |(tunnel, lost): (u16, u64)| (usize::from(tunnel / 2), usize::from(tunnel % 2 == 0), lost);
+                let of = |(tunnel, lost): (u16, u64)| {
+                    (usize::from(tunnel / 2), usize::from(tunnel % 2 == 0), lost.min(FRAMES_MAX))
+                };
                 self.lost_in_tunnels.extend(lost.into_iter().map(of));
             }
             Reply::EmulatorEnded { usage, killed_for_memory, .. } => {

@@ -1,6 +1,6 @@
 //! Accounts of the hosts' programs, by role: control groups if they can be created, else environment marks and `/proc`.
 
-use super::protocol::HostSetup;
+use super::protocol::{HostLimits, HostSetup};
 use super::readings::{Role, RoleReading};
 use farlink_os::cgroup::{self, ControlGroup, GroupName, Hierarchies, Needs};
 use farlink_os::members::{self, Members};
@@ -45,7 +45,9 @@ impl Accounts {
         hierarchies: &Hierarchies,
         hosts: &[HostSetup],
     ) -> io::Result<(Accounts, Option<String>)> {
-        let any = |limited: fn(&HostSetup) -> bool| hosts.iter().any(limited);
+        // Limits of hosts of other machines are those machines' task.
+        let own = || hosts.iter().filter(|host| !host.elsewhere);
+        let any = |limited: fn(&HostSetup) -> bool| own().any(limited);
         let needs = Needs {
             quota: any(|host| host.limits.quota.is_some()),
             // Optional: without this controller only affinity restricts processors, which a program may change.
@@ -56,7 +58,7 @@ impl Accounts {
             cgroup::remove(hierarchies, name);
             Way::groups(name, hierarchies, hosts, Needs { cpus: false, ..needs })
         });
-        let limited = hosts.iter().find(|host| host.limits.quota.is_some() || host.limits.memory.is_some());
+        let limited = own().find(|host| host.limits.quota.is_some() || host.limits.memory.is_some());
         match (made, limited) {
             (Ok(way), _) => Ok((Accounts { name, way, hosts: hosts.len() }, None)),
             (Err(error), Some(host)) => {
@@ -187,18 +189,39 @@ impl Way {
         let top = ControlGroup::create(hierarchies, name, needs)?;
         let (mut groups, mut roles) = (Vec::new(), Vec::new());
         for (index, host) in hosts.iter().enumerate() {
+            // Hosts of other machines have a group in their place, so that all machines number hosts alike.
+            let none = HostLimits::default();
+            let limits = if host.elsewhere { &none } else { &host.limits };
             // The number keeps names of hosts distinct from the kernel's files.
-            let quota = host.limits.quota.is_some();
+            let quota = limits.quota.is_some();
             let group = top.child(&format!("{index}-{}", host.name), quota)?;
-            host.limits.quota.map_or(Ok(()), |quota| group.set_quota(quota))?;
-            host.limits.memory.map_or(Ok(()), |bytes| group.set_memory(bytes))?;
-            if needs.cpus && !host.limits.cpus.is_empty() {
-                group.set_cpus(&host.limits.cpus)?;
+            limits.quota.map_or(Ok(()), |quota| group.set_quota(quota))?;
+            limits.memory.map_or(Ok(()), |bytes| group.set_memory(bytes))?;
+            if needs.cpus && !limits.cpus.is_empty() {
+                group.set_cpus(&limits.cpus)?;
             }
             let [implementation, application] = ROLES.map(|role| group.child(role.word(), quota));
             roles.push([implementation?, application?]);
             groups.push(group);
         }
         Ok(Way::Groups { hosts: groups, roles })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_elsewhere_need_no_groups_here() {
+        let limits = HostLimits { memory: Some(1 << 30), ..HostLimits::default() };
+        let host =
+            |elsewhere| HostSetup { name: "b".into(), limits: limits.clone(), elsewhere, ..HostSetup::default() };
+        let none = Hierarchies::default();
+        let accounts = |elsewhere| Accounts::new(GroupName::of_self().unwrap(), &none, &[host(elsewhere)]);
+        let (_, no_groups) = accounts(true).unwrap();
+        assert!(no_groups.is_some());
+        let why = accounts(false).unwrap_err().to_string();
+        assert!(why.starts_with("the limits of host `b` need control groups") && why.contains("\nhint: "), "{why}");
     }
 }

@@ -17,7 +17,8 @@ mod tcp;
 use crate::remote;
 pub use accounts::{Accounts, account_of};
 pub use client::Supervisor;
-pub(crate) use client::{read_reply, spawn};
+pub(crate) use client::{Connection, GLANCE, read_reply, spawn};
+pub(crate) use protocol::plain;
 pub use protocol::{
     Addresses, CableSetup, HostLimits, HostRoute, HostSetup, HostTcp, LinkModels, LinkReport, ProcessUsage, Reply,
     Request, SignalName, SpawnSetup,

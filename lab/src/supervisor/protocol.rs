@@ -434,13 +434,18 @@ impl From<&crate::emulator::DirectionSample> for LinkReport {
     }
 }
 
+/// First 4000 characters of a text without control characters, which could steer a terminal, but line ends.
+pub fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || *c == '\n').take(4000).collect()
+}
+
 /// Writes one reply to standard output.
 pub fn say(reply: &Reply) {
     let reply = match reply {
         Reply::Failed { reason } => {
             // The write of a line below 4096 bytes is atomic (pipe(7)), so that lines of supervisor and emulator, which
             // share the pipe, never mix.
-            &Reply::Failed { reason: reason.chars().filter(|c| !c.is_control() || *c == '\n').take(500).collect() }
+            &Reply::Failed { reason: plain(reason).chars().take(500).collect() }
         }
         other => other,
     };
@@ -455,6 +460,12 @@ pub fn say(reply: &Reply) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_steer_no_terminal() {
+        assert_eq!(plain("no\u{1b}[31m room\u{9b}\nhint: \u{7}\tless"), "no[31m room\nhint: less");
+        assert_eq!(plain(&"x".repeat(9000)).len(), 4000);
+    }
 
     #[test]
     fn requests_and_replies_survive_their_line() {

@@ -45,6 +45,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 use farlink_os::allocator::Counting;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// mimalloc keeps freed pages, where the system's allocator would return the pages of bundle buffers to the kernel and
@@ -207,14 +208,19 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(CliError::Input(message)) => {
-            eprintln!("error: {message}");
+            complain(&message);
             ExitCode::from(2)
         }
         Err(CliError::Run(error)) => {
-            eprintln!("error: {error:#}");
+            complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints an error; the exit status tells it where standard error takes nothing, as on a full disk.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {message}");
 }
 
 /// Exits without a panic message if standard output is closed early (`farlink ... | head`) or the terminal is gone.

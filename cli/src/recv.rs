@@ -84,7 +84,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
                     )?;
                 } else {
                     let verdict = if verified { "verified" } else { "DAMAGED: the digest differs" };
-                    bar.suspend(|| eprintln!("{}: {bytes} B in {seconds:.1} s, {verdict}", path.display()));
+                    let text = format!("{}: {bytes} B in {seconds:.1} s, {verdict}", path.display());
+                    bar.suspend(|| warn(&text));
                     writeln!(stdout, "{sha256}  {}", path.display())?;
                 }
             }
@@ -102,17 +103,17 @@ pub fn run(args: Args) -> Result<(), CliError> {
                 (None, true) => writeln!(stdout, "{}", whole(&source, bytes, payload, redelivered))?,
                 (None, false) => {
                     if redelivered && !std::mem::replace(&mut said, true) {
-                        bar.suspend(|| eprintln!("{AGAIN}"));
+                        bar.suspend(|| warn(AGAIN));
                     }
                     // Printed once, not for every piece.
                     if let Some(name) = piece_of.filter(|_| !std::mem::replace(&mut told, true)) {
-                        bar.suspend(|| eprintln!("{}", unverified(&name)));
+                        bar.suspend(|| warn(&unverified(&name)));
                     }
                     stdout.write_all(&payload)?;
                     // A pipe's reader gets each payload at once, not when a buffer is full.
                     stdout.flush()?;
                 }
-                (Some(path), false) => bar.suspend(|| eprintln!("{} from {source}", path.display())),
+                (Some(path), false) => bar.suspend(|| warn(&format!("{} from {source}", path.display()))),
             },
         }
         Ok(())
@@ -124,6 +125,11 @@ pub fn run(args: Args) -> Result<(), CliError> {
         return Err(CliError::Run(anyhow::anyhow!("{bad} files arrived damaged")));
     }
     enough(came, &options)
+}
+
+/// Prints a message. A full disk behind standard error must not end the receiver: what arrives may still have room.
+fn warn(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Warning about payloads that an earlier run may have printed.

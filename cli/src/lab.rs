@@ -140,6 +140,10 @@ fn drivers() -> Result<(), CliError> {
     for name in names() {
         let folder = find(name, Path::new("."))?;
         println!("{name}: {}", folder.summary());
+        match Declared::new(folder, None) {
+            Ok(_) => println!("  on this machine"),
+            Err(why) => println!("  not on this machine: {}", format!("{why:#}").replace('\n', "\n  ")),
+        }
     }
     Ok(())
 }

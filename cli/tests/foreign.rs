@@ -1,6 +1,6 @@
 //! Nodes of other implementations in the testbed. Skipped with the reason if the kernel does not permit isolation.
 
-use crate::testbed::{FARLINK, folder, possible};
+use crate::testbed::{FARLINK, empty_folder, folder, possible};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -92,4 +92,24 @@ fn stopped_check_is_no_result() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("stopped in the trial `ping` over tcpclv4") && !text.contains("| pair |"), "{text}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn list_of_drivers_says_which_can_run_here() {
+    let run = |path: &str| {
+        let mut command = Command::new(FARLINK);
+        let output = command.args(["lab", "drivers"]).env("PATH", path).env_remove("FARLINK_PEERS").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).to_string()
+    };
+    let folder = empty_folder("drivers");
+    let of_toy = |said: String| said.split_once("\ntoy: ").unwrap().1.split_once("\nud3tn: ").unwrap().0.to_string();
+    let toy = of_toy(run(&folder.display().to_string()));
+    assert!(toy.contains("not on this machine: ") && toy.contains("apt-get install python3"), "{toy}");
+    let program = folder.join("python3");
+    std::fs::write(&program, "").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let toy = of_toy(run(&folder.display().to_string()));
+    assert!(toy.ends_with("  on this machine"), "{toy}");
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -32,6 +32,15 @@ fn missing_file_is_bad_input() {
 }
 
 #[test]
+fn error_survives_full_disk() {
+    // Standard error of programs in the testbed is a file, whose disk may be full.
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
+    let status = command.args(["send", "/no/such/file", "--to", "ipn:2.64"]).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(2), "a panic has 101");
+}
+
+#[test]
 fn version_names_build_commit() {
     let git =
         Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();

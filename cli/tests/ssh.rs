@@ -4,7 +4,7 @@
 use crate::testbed::{self, FARLINK, possible};
 use farlink_os::namespace::NetworkNamespace;
 use farlink_os::netlink::Netlink;
-use farlink_os::process::start_in;
+use farlink_os::process::{Signal, signal, start_in};
 use serde_json::Value;
 use std::fs;
 use std::io;
@@ -150,7 +150,8 @@ impl Machines {
 
     fn command(&self, place: &[&str]) -> Command {
         let mut command = Command::new(FARLINK);
-        let arguments = ["run", "scenario.toml", "--out", "run", "--force", "--json", "--in"];
+        // The folder of a run may have any path.
+        let arguments = ["run", "scenario.toml", "--out", "there/../run", "--force", "--json", "--in"];
         command.current_dir(&self.folder).args(arguments).args(place);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         start_in(&mut command, self.here.as_fd().try_clone_to_owned().ok(), None);
@@ -161,21 +162,37 @@ impl Machines {
         self.command(&["lab"]).output().unwrap()
     }
 
-    /// Programs and files that runs have left on the other machine.
-    fn left(&self) -> Vec<String> {
-        let mut left: Vec<String> = fs::read_dir(self.folder.join("there"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path().display().to_string())
-            .collect();
+    /// Programs of runs on the other machine: number and command line.
+    fn programs(&self) -> Vec<(u32, String)> {
+        let mut programs = Vec::new();
         for process in fs::read_dir("/proc").unwrap().flatten() {
             let Ok(line) = fs::read(process.path().join("cmdline")) else { continue };
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let program = fs::read_link(process.path().join("exe")).unwrap_or_default();
             if program.starts_with(self.folder.join("there")) {
-                left.push(line);
+                programs.push((process.file_name().to_str().unwrap().parse().unwrap(), line));
             }
         }
-        left
+        programs
+    }
+
+    /// Programs and files that runs have left on the other machine.
+    fn left(&self) -> Vec<String> {
+        let files = fs::read_dir(self.folder.join("there")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path().display().to_string());
+        files.chain(self.programs().into_iter().map(|(_, line)| line)).collect()
+    }
+
+    /// Starts a run and waits until a node is there.
+    fn start(&self) -> Child {
+        let mut run = self.command(&["lab"]).spawn().unwrap();
+        let begun = Instant::now();
+        while !self.left().iter().any(|line| line.contains(" node ")) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", self.left());
+            assert!(run.try_wait().unwrap().is_none(), "{:?}", run.wait_with_output());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        run
     }
 
     /// Waits until nothing is left there.
@@ -239,17 +256,65 @@ fn nodes_of_any_scenario_run_on_other_machine() {
 #[test]
 fn killed_run_leaves_nothing_on_other_machine() {
     let Some(machines) = Machines::new("ssh-killed", SCENARIO) else { return };
-    let mut run = machines.command(&["lab"]).spawn().unwrap();
-    let begun = Instant::now();
-    let is_node = |line: &String| line.contains(" node ");
-    while !machines.left().iter().any(is_node) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", machines.left());
-        assert!(run.try_wait().unwrap().is_none(), "{:?}", run.wait_with_output());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let mut run = machines.start();
     run.kill().unwrap();
     run.wait().unwrap();
     machines.wait_until_clean();
+}
+
+#[test]
+fn program_that_ends_there_is_told() {
+    let Some(machines) = Machines::new("ssh-ends", SCENARIO) else { return };
+    let end = |find: &dyn Fn() -> u32, which: Signal| {
+        let run = machines.start();
+        signal(find(), which).unwrap();
+        let output = run.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).to_string();
+        assert!(!output.status.success(), "{said}");
+        machines.wait_until_clean();
+        said
+    };
+    let program = |word: &str| machines.programs().into_iter().find(|(_, line)| line.contains(word)).unwrap().0;
+    let said = end(&|| program("lab-supervisor"), Signal::Kill);
+    assert!(said.contains("machine far: the supervisor there ended by itself (signal: 9"), "{said}");
+    let said = end(&|| program("lab-agent"), Signal::Kill);
+    assert!(said.contains("the connection to machine far ended") && said.contains("/run/machine-0.log has"), "{said}");
+    let said = end(&|| program("lab-agent"), Signal::Terminate);
+    assert!(said.contains("machine far: a signal there asked for the end"), "{said}");
+    // Without the shell nobody but the program removes the folder.
+    let shell = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", program("lab-agent"))).unwrap();
+        status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()).unwrap()
+    };
+    let said = end(&shell, Signal::Kill);
+    assert!(said.contains("the connection to machine far ended"), "{said}");
+}
+
+#[test]
+fn interrupt_ends_wait_for_silent_machine() {
+    let folder = testbed::folder("ssh-silent", &SCENARIO.replace("program = \"farlink\"", "program = \"program\""));
+    fs::copy(FARLINK, folder.join("program")).unwrap();
+    // One that never says anything, and one that takes nothing of the program.
+    let greeting = "echo farlink-machine $(uname -m) $(ls /lib/ld-* /lib64/ld-* 2>/dev/null | tr '\\n' ,) \
+                    192.0.2.1 1 192.0.2.2 22";
+    for script in ["exec sleep 1000".to_string(), format!("{greeting}; exec sleep 1000")] {
+        fs::create_dir_all(folder.join("bin")).unwrap();
+        fs::write(folder.join("bin/ssh"), format!("#!/bin/sh\n{script}\n")).unwrap();
+        Command::new("chmod").arg("700").arg(folder.join("bin/ssh")).status().unwrap();
+        let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new(FARLINK);
+        command.args(["run", "scenario.toml", "--in", "lab", "--out", "run", "--force"]).env("PATH", path);
+        command.current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let run = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        let begun = Instant::now();
+        signal(run.id(), Signal::Interrupt).unwrap();
+        let output = run.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("error: machine far: stopped"), "{script}: {said}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{script}: {:?}", begun.elapsed());
+    }
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -275,6 +340,13 @@ fn what_machine_cannot_do_is_told() {
         let said = run(SCENARIO.into());
         Command::new("umount").arg(&there).status().unwrap();
         assert!(said.contains("No space left") && said.contains("must have room"), "{said}");
+    }
+    // A folder that cannot be written to.
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "ro", "tmpfs"]).arg(&there).status().unwrap();
+    if mount.success() {
+        let said = run(SCENARIO.into());
+        Command::new("umount").arg(&there).status().unwrap();
+        assert!(said.contains("Read-only file system") && said.contains("hint: ssh got there"), "{said}");
     }
     // A program for other processors.
     let program = machines.folder.join("farlink");

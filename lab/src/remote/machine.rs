@@ -103,11 +103,11 @@ impl Waiting<'_> {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     // A reply tells more than the end of the connection.
-                    let (said, status) = supervisor.why_ended()?;
+                    let (said, how, code) = supervisor.why_ended()?;
                     let said = said.map_or_else(|| self.connection.said(), |reason| format!(": {reason}"));
                     // `ssh` ends with 255 if it does not get there, else as the shell did.
-                    let hint = hints[usize::from(status.code().is_some_and(|code| code != 255))];
-                    bail!("{what}{said} (ssh: {status})\n{hint}")
+                    let hint = hints[usize::from(code.is_some_and(|code| code != 255))];
+                    bail!("{what}{said} (ssh: {how})\n{hint}")
                 }
             }
         }
@@ -120,7 +120,11 @@ impl Machine {
     /// # Errors
     /// If the machine cannot be reached, or cannot run the program.
     pub fn connect(setup: &SshMachine, mut connecting: Connecting<'_>) -> Result<Machine> {
-        Machine::start(setup, &mut connecting).with_context(|| format!("machine {}", setup.at))
+        let name = format!("machine {}", setup.at);
+        Machine::start(setup, &mut connecting).map_err(|error| match error.to_string().contains(&name) {
+            true => error,
+            false => error.context(name),
+        })
     }
 
     fn start(setup: &SshMachine, connecting: &mut Connecting<'_>) -> Result<Machine> {

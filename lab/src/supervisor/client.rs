@@ -24,9 +24,10 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(100);
 const READY: Duration = Duration::from_secs(10);
 /// Time in which a connection must take something. `ssh` takes 16 KiB at a time, so one of 300 byte/s does.
 const STALL: Duration = Duration::from_secs(60);
-/// Time for a machine to tidy up after a run, and after a failure; then `ssh` is killed, and the machine goes on alone.
+/// Time for a machine to tidy up after a run, after a failure, and after a wait that was stopped; then `ssh` is killed, and the machine goes on alone.
 const TIDY: Duration = Duration::from_secs(15);
 const TIDY_FAILED: Duration = Duration::from_secs(3);
+const TIDY_STOPPED: Duration = Duration::from_millis(500);
 /// Time for which requests may still wait for the connection when the run is being stopped.
 const STOPPED: Duration = Duration::from_secs(10);
 
@@ -222,19 +223,21 @@ impl Supervisor {
             Err(RecvTimeoutError::Disconnected) => bail!(
                 "the connection to machine {at} ended ({}){}\nhint: {log} has what ssh and the shell there said; \
                  programs there may also have been killed",
-                end_within(&mut self.child, TIDY_FAILED)?,
+                how(&mut self.child, TIDY_FAILED)?.0,
                 connection.said()
             ),
         }
     }
 
-    /// Reason for which a supervisor that was not ready yet has failed, and how its process ended.
-    pub(crate) fn why_ended(&mut self) -> Result<(Option<String>, ExitStatus)> {
+    /// Reason for which a supervisor that was not ready yet has failed, and how its process ended, in words and as its
+    /// exit status.
+    pub(crate) fn why_ended(&mut self) -> Result<(Option<String>, String, Option<i32>)> {
         let said = self.replies.try_iter().find_map(|reply: Reply| match reply {
             Reply::Failed { reason } => Some(protocol::plain(&reason)),
             _ => None,
         });
-        Ok((said, end_within(&mut self.child, TIDY_FAILED)?))
+        let (how, code) = how(&mut self.child, TIDY_FAILED)?;
+        Ok((said, how, code))
     }
 
     /// Reads replies until `wanted` returns a value, and passes all replies before that to `others`. Fails after
@@ -298,6 +301,15 @@ pub(crate) fn spawn(mut command: Command, log: Option<&Path>) -> Result<(Child, 
     Ok((child, ours))
 }
 
+/// How a process ended that has closed its output, in words and as its exit status.
+fn how(child: &mut Child, most: Duration) -> io::Result<(String, Option<i32>)> {
+    let begun = Instant::now();
+    let status = end_within(child, most)?;
+    let killed = begun.elapsed() >= most;
+    let text = if killed { "it closed its output, went on, and was killed".into() } else { status.to_string() };
+    Ok((text, status.code()))
+}
+
 /// Waits at most `most` for a process to end, then kills it and its group.
 fn end_within(child: &mut Child, most: Duration) -> io::Result<ExitStatus> {
     let deadline = Instant::now() + most;
@@ -321,8 +333,9 @@ pub(crate) fn read_reply(line: &[u8]) -> Reply {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.input = None;
-        let _ = match self.connection {
-            // For a run that ended well, it has ended already.
+        // After a run that ended well, the process has ended already.
+        let _ = match &self.connection {
+            Some(connection) if connection.is_stopped() => end_within(&mut self.child, TIDY_STOPPED),
             Some(_) => end_within(&mut self.child, TIDY_FAILED),
             None => self.child.wait(),
         };
@@ -364,7 +377,7 @@ mod tests {
         let mut supervisor = sleeping();
         let begun = Instant::now();
         let why = supervisor.next(Duration::ZERO).unwrap_err().to_string();
-        assert!(why.contains("the connection to machine far ended (signal: 9"), "{why}");
+        assert!(why.contains("the connection to machine far ended (it closed its output, went on"), "{why}");
         assert!(why.contains("hint: /none has what"), "{why}");
         assert!(begun.elapsed() < Duration::from_secs(15));
     }

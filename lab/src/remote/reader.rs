@@ -119,7 +119,7 @@ impl Reader {
                 }
                 self.keep(&path, offset, &part).with_context(|| format!("cannot write {}", path.display()))?;
             }
-            Err(_) => self.reply.send(supervisor::read_reply(line))?,
+            Err(_) => self.reply.send(cleaned(supervisor::read_reply(line)))?,
         }
         Ok(())
     }
@@ -137,6 +137,15 @@ impl Reader {
         file.seek(SeekFrom::Start(offset))?;
         Ok(file.write_all(bytes)?)
     }
+}
+
+/// Reply whose words steer no terminal.
+fn cleaned(mut reply: Reply) -> Reply {
+    match &mut reply {
+        Reply::Failed { reason } | Reply::SetUp { no_groups: Some(reason), .. } => *reason = supervisor::plain(reason),
+        _ => {}
+    }
+    reply
 }
 
 #[cfg(test)]
@@ -201,9 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn endless_line_ends_connection() {
+    fn odd_words_end_connection() {
         let folder = tempfile::tempdir().unwrap();
-        let (reader, _) = reader(folder.path());
+        let (reader, replies) = reader(folder.path());
+        reader.take(br#"{"say":"failed","reason":"no\u001b[2J room"}"#, &mut &b""[..]).unwrap();
+        assert!(matches!(replies.try_recv().unwrap(), Reply::Failed { reason } if reason == "no[2J room"));
         let why = reader.read_lines(&mut BufReader::new(std::io::repeat(0))).unwrap_err().to_string();
         assert!(why.contains("a line of more than"), "{why}");
         // Ends within a file.

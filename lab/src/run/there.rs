@@ -2,12 +2,18 @@
 
 use super::outcome::ProcessRecord;
 use super::session::LabSession;
-use crate::supervisor::{Reading, Reply, Role};
+use crate::supervisor::{Reading, Reply, Role, RoleReading};
 use anyhow::{Result, bail};
 use farlink_base::DtnTime;
 
 /// Most frames that a machine may call lost: more than any run has, and few enough to be added up.
 const FRAMES_MAX: u64 = 1 << 40;
+
+/// Whether the values of a reading can be added up: none works for 70 years or holds 2 EiB.
+fn is_plausible(reading: &RoleReading) -> bool {
+    let RoleReading { cpu_user_ns, cpu_system_ns, anonymous, shared, cache, peak, .. } = *reading;
+    [cpu_user_ns, cpu_system_ns, anonymous, shared, cache, peak.unwrap_or(0)].into_iter().all(|value| value < 1 << 61)
+}
 
 impl LabSession<'_> {
     /// Start of the run on the monotonic clock (ns) of a node's machine.
@@ -33,7 +39,7 @@ impl LabSession<'_> {
                 readings.retain(|reading| {
                     let host = match reading {
                         // The relay is no host's.
-                        Reading::Role(role) => role.host,
+                        Reading::Role(role) => role.host.filter(|_| is_plausible(role)),
                         Reading::Tcp(tcp) => Some(tcp.host),
                         Reading::Store { host, .. } => Some(*host),
                     };
@@ -83,5 +89,27 @@ impl LabSession<'_> {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_readings_are_left_out() {
+        let reading = RoleReading {
+            host: Some(1),
+            role: Role::Implementation,
+            cpu_user_ns: 9,
+            cpu_system_ns: 8,
+            anonymous: 7,
+            shared: 6,
+            cache: 5,
+            peak: None,
+        };
+        assert!(is_plausible(&reading));
+        assert!(!is_plausible(&RoleReading { cpu_system_ns: u64::MAX, ..reading }));
+        assert!(!is_plausible(&RoleReading { peak: Some(u64::MAX), ..reading }));
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use farlink_os::cgroup::{self, GroupName, Hierarchies};
 use farlink_os::process::{Signal, signal_group};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -28,6 +28,8 @@ const STALL: Duration = Duration::from_secs(60);
 const TIDY: Duration = Duration::from_secs(15);
 const TIDY_FAILED: Duration = Duration::from_secs(3);
 const TIDY_STOPPED: Duration = Duration::from_millis(500);
+/// Bytes at the end of a log in which its last line is looked for.
+const LOG_END: u64 = 4096;
 /// Time for which requests may still wait for the connection when the run is being stopped.
 const STOPPED: Duration = Duration::from_secs(10);
 
@@ -77,7 +79,13 @@ impl Connection {
 
     /// Last line that `ssh` or the shell there wrote.
     pub fn said(&self) -> String {
-        let text = std::fs::read(&self.log).unwrap_or_default();
+        let mut text = Vec::new();
+        // The machine chooses how long it is.
+        let _ = File::open(&self.log).and_then(|mut log| {
+            let end = log.seek(SeekFrom::End(0))?;
+            log.seek(SeekFrom::Start(end.saturating_sub(LOG_END)))?;
+            log.take(LOG_END).read_to_end(&mut text)
+        });
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().rfind(|line| !line.trim().is_empty());
         line.map_or_else(String::new, |line| format!(": {}", protocol::plain(line.trim())))
@@ -213,7 +221,7 @@ impl Supervisor {
         };
         let (at, log) = (&connection.at, connection.log.display());
         match reply {
-            Ok(Reply::Failed { reason }) => bail!("machine {at}: {}", protocol::plain(&reason)),
+            Ok(Reply::Failed { reason }) => bail!("machine {at}: {reason}"),
             Ok(reply) => Ok(Some(reply)),
             Err(RecvTimeoutError::Timeout) if connection.heard.is_silent() => bail!(
                 "machine {at}: nothing has come from it for 30 s, although the connection is still there\nhint: the \
@@ -233,7 +241,7 @@ impl Supervisor {
     /// exit status.
     pub(crate) fn why_ended(&mut self) -> Result<(Option<String>, String, Option<i32>)> {
         let said = self.replies.try_iter().find_map(|reply: Reply| match reply {
-            Reply::Failed { reason } => Some(protocol::plain(&reason)),
+            Reply::Failed { reason } => Some(reason),
             _ => None,
         });
         let (how, code) = how(&mut self.child, TIDY_FAILED)?;

@@ -31,7 +31,8 @@ built_in! {
     "dtn7-go": ["driver.toml", "announce.py"];
     "dtn7-rs": ["driver.toml"];
     "dtnme": ["driver.toml", "node.cfg.j2"];
-    "ion": ["driver.toml", "node.rc.j2"];
+    "hardy": ["driver.toml"];
+    "ion": ["driver.toml", "node.rc.j2", "receive.py"];
     "toy": ["driver.toml", "toy.py"];
     "ud3tn": ["driver.toml", "contacts.py"];
 }

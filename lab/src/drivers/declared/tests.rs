@@ -144,7 +144,7 @@ fn mistakes_have_line_and_hint() {
         ("{{ node.number }}", "{{ node.number }", 16, ""),
         ("{{ node.number }}", "{{ node.number | upper }}", 16, "a placeholder with a filter"),
         ("{{ port.web }}\",\n", "{{ port.wbe }}\",\n", 17, "`port.wbe`"),
-        ("{{ parameter.store }}", "sled", 59, "nothing uses parameter `store`"),
+        ("{{ parameter.store }}", "sled", 61, "nothing uses parameter `store`"),
         ("bind=0.0.0.0\"]", "bind={{ link.port }}\"]", 23, "unknown placeholder `link.port`"),
         ("port={{ layer.port }}:", "", 14, "nothing uses `layer.port`"),
         ("match = '(\\d+\\.\\d+\\.\\d+)'", "match = '\\d+'", 9, "`version.match` has no group"),
@@ -154,9 +154,9 @@ fn mistakes_have_line_and_hint() {
         ("within = \"30 s\"", "within = \"30 parsecs\"", 30, "parsecs"),
         ("via = \"dtn7-http\"", "via = \"dtn7-htp\"", 33, "`dtn7-htp` is no adapter"),
         ("at = \"http://127.0.0.1:{{ port.web }}\"\n", "", 33, "needs `at`"),
-        ("[layer.mtcp]", "[layer.mtpc]", 44, "`mtpc` is no convergence layer"),
-        ("takes = \"64 kB\"", "takes = \"64 x\"", 48, "x"),
-        ("default = \"epidemic\"", "default = \"none\"", 54, "none of `one_of`"),
+        ("[layer.mtcp]", "[layer.mtpc]", 46, "`mtpc` is no convergence layer"),
+        ("takes = \"64 kB\"", "takes = \"64 x\"", 50, "x"),
+        ("default = \"epidemic\"", "default = \"none\"", 56, "none of `one_of`"),
     ] {
         assert!(DTN7.contains(from), "{from}");
         let text = DTN7.replacen(from, to, 1);

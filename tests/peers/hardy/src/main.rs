@@ -1,11 +1,16 @@
-//! A node on Hardy's published crates, over TCPCLv4, driven over standard input and output:
-//! `farlink-hardy-peer NODE LISTEN [--connect ADDRESS] [--tls CERTIFICATE KEY AUTHORITIES]`; the last is a folder.
+//! A node on Hardy's published crates, over TCPCLv4: `farlink-hardy-peer NODE LISTEN [--connect ADDRESS]...
+//! [--route NODE NEIGHBOUR]... [--aap2 SOCKET] [--tls CERTIFICATE KEY AUTHORITIES]`; the last is a folder.
 //!
-//! Frames, both ways: a letter, a length (4 bytes, big-endian) and that many bytes. Input: `S` sends a payload (an
-//! endpoint, a zero byte, the payload). Output: `K` ready, `A` accepted, `E` failed with the reason, `D` a delivered
-//! payload, `R` a delivery report. `xtask/src/interop/hardy.rs` starts it.
+//! With `--aap2`, applications attach at a socket ([`aap2`]); `lab/drivers/hardy` starts it so. Without, it has one
+//! application, driven over standard input and output by frames: a letter, a length (4 bytes, big-endian) and that many
+//! bytes. Input: `S` sends a payload (an endpoint, a zero byte, the payload). Output: `K` ready, `A` accepted, `E` failed
+//! with the reason, `D` a delivered payload, `R` a delivery report. `xtask/src/interop/hardy.rs` starts it so.
+
+mod aap2;
+mod neighbours;
 
 use hardy_bpa::bpa::{Bpa, BpaRegistration};
+use hardy_bpa::routing::{RouteAction, StaticRoutingAgent};
 use hardy_bpa::services::{self, Application, ApplicationSink, SendOptions, StatusNotify};
 use hardy_bpa::{Bytes, async_trait, node_ids::NodeIds};
 use hardy_bpv7::bundle::Id;
@@ -14,8 +19,8 @@ use hardy_bpv7::status_report::ReasonCode;
 use hardy_echo_service::EchoService;
 use hardy_tcpclv4::Cla;
 use hardy_tcpclv4::config::{Config, TlsConfig};
+use neighbours::Neighbours;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,8 +28,10 @@ use std::time::Duration;
 const APPLICATION: u32 = 42;
 const ECHO: u32 = 7;
 const LIFETIME: Duration = Duration::from_secs(3_600);
-/// Pause between attempts to connect to the neighbour.
-const AGAIN: Duration = Duration::from_millis(200);
+/// Priority of the routes of `--route`; there are no others to the same nodes.
+const PRIORITY: u32 = 100;
+const USAGE: &str = "farlink-hardy-peer --version | NODE LISTEN [--connect ADDRESS]... [--route NODE NEIGHBOUR]... \
+    [--aap2 SOCKET] [--tls CERTIFICATE KEY AUTHORITIES]";
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -90,39 +97,54 @@ impl Application for Talker {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let (Some(node), Some(listen)) = (arguments.next(), arguments.next()) else {
-        return Err("farlink-hardy-peer NODE LISTEN [--connect ADDRESS] [--tls CERTIFICATE KEY AUTHORITIES]".into());
-    };
-    let node = NodeId::try_from(node.parse::<Eid>()?)?;
-    let mut config = Config { address: Some(listen.parse()?), ..Default::default() };
-    let mut connect: Option<SocketAddr> = None;
+    let node = arguments.next().ok_or(USAGE)?;
+    if node == "--version" {
+        // That of the crate with the convergence layer.
+        let version =
+            include_str!("../Cargo.toml").split("hardy-tcpclv4 = \"=").nth(1).and_then(|rest| rest.split('"').next());
+        println!("hardy {}", version.ok_or("no version")?);
+        return Ok(());
+    }
+    let node: Eid = node.parse()?;
+    let mut config = Config { address: Some(arguments.next().ok_or(USAGE)?.parse()?), ..Default::default() };
+    let (mut connect, mut routes, mut socket) = (Vec::new(), Vec::new(), None);
     while let Some(option) = arguments.next() {
-        let mut word = || arguments.next().ok_or(format!("{option} wants more"));
-        if option == "--connect" {
-            connect = Some(word()?.parse()?);
-        } else {
-            let mut file = || word().map(|path| Some(path.into()));
-            let (cert_file, private_key_file, ca_certs) = (file()?, file()?, file()?);
-            config.tls = Some(TlsConfig { cert_file, private_key_file, ca_certs, ..Default::default() });
-            config.session_defaults.require_tls = true;
+        let mut word = || arguments.next().ok_or(format!("{option} wants more\n{USAGE}"));
+        match option.as_str() {
+            "--connect" => connect.push(word()?.parse()?),
+            "--route" => {
+                let to = format!("ipn:{}.*", word()?).parse()?;
+                routes.push((to, RouteAction::Via(format!("ipn:{}.0", word()?).parse()?), PRIORITY));
+            }
+            "--aap2" => socket = Some(word()?),
+            "--tls" => {
+                let mut file = || word().map(|path| Some(path.into()));
+                let (cert_file, private_key_file, ca_certs) = (file()?, file()?, file()?);
+                config.tls = Some(TlsConfig { cert_file, private_key_file, ca_certs, ..Default::default() });
+                config.session_defaults.require_tls = true;
+            }
+            _ => return Err(format!("unknown option {option}\n{USAGE}").into()),
         }
     }
     let cla = Arc::new(Cla::new(&config)?);
+    let neighbours = Arc::new(Neighbours::new(cla, &connect));
     let bpa = Bpa::builder()
-        .node_ids(NodeIds::try_from(&[node][..])?)
+        .node_ids(NodeIds::try_from(&[NodeId::try_from(node.clone())?][..])?)
         .status_reports(true)
         .service(Arc::new(EchoService::new()), Service::Ipn(ECHO))
-        .cla("tcp", cla.clone(), None)
+        .cla("tcp", neighbours.clone(), None)
+        .routing_agent("routes", Arc::new(StaticRoutingAgent::new(&routes)))
         .build()
         .await?;
     bpa.start(false);
+    if let Some(socket) = socket {
+        neighbours.connect();
+        return aap2::serve(Arc::new(bpa), &node, &socket).await;
+    }
     let talker = Arc::new(Talker::default());
     bpa.register_application(Service::Ipn(APPLICATION), talker.clone()).await?;
-    if let Some(address) = connect {
-        while cla.connect(&address).await.is_err() {
-            tokio::time::sleep(AGAIN).await;
-        }
-    }
+    neighbours.connect();
+    neighbours.connected().await;
     say(b'K', &[]);
     let (frames, mut commands) = tokio::sync::mpsc::channel(16);
     std::thread::spawn(move || {

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(200);
 /// Time for the supervisor to end with its input, and for the last words to leave.
 const GRACE: Duration = Duration::from_secs(5);
+/// Free bytes below which a disk counts as full.
+const FULL: u64 = 64 << 10;
 /// Folder of stores, which stay where they are.
 const STORE: &str = "store";
 /// Longest part of a file that is sent back: a line waits for no more than one.
@@ -94,7 +96,13 @@ fn run(folder: &Path, outbox: &Arc<Outbox>) -> io::Result<()> {
     std::thread::spawn(move || mirror.work(&asked));
     let reader = BufReader::new(NotingReader { input: io::stdin(), heard });
     std::thread::spawn(move || ends.send(Ending::Served(serve(reader, &root, &watched, input, &syncs))));
-    match ended.recv() {
+    let ending = ended.recv();
+    // The place of a file that is not there: only the free bytes of its disk count.
+    if farlink_os::disk::room(&folder.join("none")).is_ok_and(|(free, _)| free < FULL) {
+        // Into the log of the machine, since no program's log there has room for its reason.
+        let _ = writeln!(io::stderr(), "the disk there is full: less than 64 KiB are free");
+    }
+    match ending {
         Ok(Ending::Served(served)) => {
             if let Err(error) = &served {
                 // Said first: the supervisor may take its time.

@@ -114,11 +114,13 @@ impl CampaignPlan {
         let (mut configurations, mut places, mut names) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         for (point, place) in points {
             let sets = sets_of(&campaign, &point.1);
-            match text_of(&bases[&point.0], sets).and_then(|text| check(&text, &campaign).map(|()| text)) {
+            match text_of(&bases[&point.0], sets)
+                .and_then(|text| check(&text, &folder_of(&campaign, &point.0), &campaign).map(|()| text))
+            {
                 Ok(text) => {
                     // The hash makes cells of a changed scenario distinct, so that stale results
                     // are not reused.
-                    let hash = hash(&text, &campaign.folder);
+                    let hash = hash(&text, &folder_of(&campaign, &point.0));
                     let mut name = name(&campaign, &point);
                     // Long labels are cut, so two points with the same text could get the same
                     // name.
@@ -128,7 +130,10 @@ impl CampaignPlan {
                     places.insert(point.clone(), configurations.len());
                     configurations.push(Configuration { scenario: point.0, values: point.1, name, text, hash });
                 }
-                Err(why) => blame(&campaign, &bases[&point.0], (&point.1, place), why, &errors),
+                Err(why) => {
+                    let base = (&bases[&point.0], folder_of(&campaign, &point.0));
+                    blame(&campaign, (base.0, &base.1), (&point.1, place), why, &errors);
+                }
             }
         }
         if errors.is_empty() {
@@ -155,9 +160,13 @@ impl CampaignPlan {
         let configuration = &self.configurations[cell.configuration];
         format!("{}_s{}_{:08x}", configuration.name, cell.seed, configuration.hash as u32)
     }
-    /// Paths of the files that a cell's scenario names, relative to the campaign's folder.
+    /// Folder of a cell's scenario file, to which paths in it are relative.
+    pub fn folder(&self, cell: PlanCell) -> PathBuf {
+        folder_of(&self.campaign, &self.configurations[cell.configuration].scenario)
+    }
+    /// Paths of the files that a cell's scenario names, relative to [`CampaignPlan::folder`].
     pub fn files(&self, cell: PlanCell) -> Vec<String> {
-        files_of(&self.configurations[cell.configuration].text, &self.campaign.folder)
+        files_of(&self.configurations[cell.configuration].text, &self.folder(cell))
     }
     /// Parses the scenario of a cell and sets its seed.
     ///
@@ -165,7 +174,7 @@ impl CampaignPlan {
     /// The mistakes, if a file that the scenario names has changed since the plan was made.
     pub fn scenario(&self, cell: PlanCell) -> Result<Scenario, Vec<ConfigError>> {
         let text = &self.configurations[cell.configuration].text;
-        let mut scenario = Scenario::parse_in(text, &self.campaign.folder)?;
+        let mut scenario = Scenario::parse_in(text, &self.folder(cell))?;
         scenario.set_seed(cell.seed);
         Ok(scenario)
     }
@@ -305,20 +314,20 @@ fn check_names(figure: &Figure, folder: &Path, errors: &Errors<'_>) {
 /// at the figure.
 fn blame(
     campaign: &Campaign,
-    base: &Table,
+    (base, folder): (&Table, &Path),
     (values, place): (&[(usize, usize)], usize),
     why: ConfigError,
     errors: &Errors<'_>,
 ) {
     // A scenario that fails without any axis value is reported once.
-    if let Err(why) = text_of(base, Vec::new()).and_then(|text| check(&text, campaign)) {
+    if let Err(why) = text_of(base, Vec::new()).and_then(|text| check(&text, folder, campaign)) {
         return errors.at("scenario", None, why.expected, why.hint);
     }
     let mut found = false;
     for (axis, value) in values {
         let (named, of) = (&campaign.axes[*axis], &campaign.axes[*axis].values[*value]);
         let sets = of.sets.iter().collect();
-        if let Err(why) = text_of(base, sets).and_then(|text| check(&text, campaign)) {
+        if let Err(why) = text_of(base, sets).and_then(|text| check(&text, folder, campaign)) {
             let what = format!("`{}`: {}", of.label, why.expected);
             errors.at(&format!("axis[{}]", named.name), Some(of.place), what, why.hint);
             found = true;
@@ -344,10 +353,15 @@ fn text_of(base: &Table, sets: Vec<&Set>) -> Result<String, ConfigError> {
     toml::to_string(&table).map_err(|why| failed(why.to_string()))
 }
 
+/// Folder of a scenario file, which is named relative to the campaign's.
+fn folder_of(campaign: &Campaign, scenario: &Path) -> PathBuf {
+    campaign.folder.join(scenario).parent().map_or_else(|| campaign.folder.clone(), Path::to_path_buf)
+}
+
 /// Checks a scenario and that the campaign's world can run it. Returns the first mistake with its key path but without
 /// its line, which would refer to a generated text.
-fn check(text: &str, campaign: &Campaign) -> Result<(), ConfigError> {
-    let scenario = Scenario::parse_in(text, &campaign.folder).map_err(|list| {
+fn check(text: &str, folder: &Path, campaign: &Campaign) -> Result<(), ConfigError> {
+    let scenario = Scenario::parse_in(text, folder).map_err(|list| {
         list.into_iter().next().unwrap_or_else(|| ConfigError {
             path: String::new(),
             expected: "it is no scenario".into(),

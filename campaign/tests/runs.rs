@@ -309,6 +309,24 @@ fn imported_cells_give_identical_results() {
 }
 
 #[test]
+fn files_are_relative_to_their_scenario() {
+    let source = folder(&CAMPAIGN.replace("\"scenario.toml\"", "\"../there/scenario.toml\""));
+    let there = source.path().join("there");
+    let campaign = source.path().join("here");
+    fs::create_dir_all(&there).unwrap();
+    fs::create_dir_all(&campaign).unwrap();
+    fs::rename(source.path().join("campaign.toml"), campaign.join("campaign.toml")).unwrap();
+    fs::write(there.join("x.plan"), "a contact +0 +20 1 2 125000\n").unwrap();
+    fs::write(there.join("scenario.toml"), format!("plan = \"x.plan\"\n{}", support::SCENARIO)).unwrap();
+    let plan = plan(&campaign).unwrap();
+    let cell = plan.cells()[0];
+    assert_eq!(plan.files(cell), ["x.plan"]);
+    assert!(plan.folder(cell).join("x.plan").exists());
+    // Drivers are looked for there, too.
+    assert_eq!(plan.scenario(cell).unwrap().folder, plan.folder(cell));
+}
+
+#[test]
 fn cell_lists_its_files() {
     let source = folder(CAMPAIGN);
     fs::write(source.path().join("x.plan"), "a contact +0 +20 1 2 125000\n").unwrap();

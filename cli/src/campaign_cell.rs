@@ -89,7 +89,7 @@ impl Runner for WithChildren {
         let text = job.folder.join("scenario.toml");
         std::fs::write(&text, &job.plan.configurations[job.cell.configuration].text)?;
         let mut command = Command::new(&self.program);
-        let folder = &job.plan.campaign.folder;
+        let folder = &job.plan.folder(job.cell);
         // A campaign named without a folder lies in the current one; an empty argument would not parse.
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder.as_path() };
         command.args(["campaign", "cell", "--seed", &job.cell.seed.to_string()]);

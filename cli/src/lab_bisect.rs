@@ -117,6 +117,9 @@ impl Build {
         };
         let campaign = Campaign::parse(&text, &folder, &file.display().to_string()).map_err(mistakes)?;
         let plan = CampaignPlan::new(campaign.clone()).map_err(mistakes)?;
+        if folder.exists() {
+            bail!("{} exists\nhint: --out names another folder, or remove this one", folder.display());
+        }
         let folder = CampaignFolder::create(&folder, &plan, &[], false, crate::VERSION)?;
         std::fs::write(&file, text)?;
         Ok(Build { path, folder, campaign, values: Vec::new(), disturbed: 0, bad: None })
@@ -153,7 +156,7 @@ impl Build {
             let value = record.numbers.metrics.get(metric).copied().flatten();
             self.values.push(value.with_context(|| {
                 format!(
-                    "a run with {} has no {metric}\nhint: the scenario must have traffic for it",
+                    "a run with {} has no {metric}\nhint: add traffic for it, or choose another --metric",
                     self.path.display()
                 )
             })?);

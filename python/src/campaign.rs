@@ -139,7 +139,7 @@ impl Campaign {
         let cell = self.cell(name)?;
         let mut files = BTreeMap::new();
         for file in self.plan.files(cell) {
-            let bytes = std::fs::read(self.plan.campaign.folder.join(&file))
+            let bytes = std::fs::read(self.plan.folder(cell).join(&file))
                 .map_err(|why| mistake(format!("{file} cannot be read: {why}")))?;
             files.insert(file, bytes);
         }

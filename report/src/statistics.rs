@@ -274,6 +274,9 @@ impl Statistics {
         let sent_bytes: u64 = links.iter().map(|l| l.sent_bytes).sum();
         let relayed: u64 = bundles.iter().map(|b| b.hops).sum();
         let hops: u64 = bundles.iter().filter(|b| b.delivered_ns.is_some()).map(|b| b.hops).sum();
+        // Applications of other implementations know nothing of hops, which are then all 0.
+        let travelled = bundles.iter().any(|b| b.delivered_ns.is_some() && b.source != b.destination);
+        let hops_known = delivered > 0 && (relayed > 0 || !travelled);
         Statistics {
             created: bundles.len() as u64,
             delivered,
@@ -286,8 +289,8 @@ impl Statistics {
             overhead: (delivered_bytes > 0 && !links.is_empty()).then(|| sent_bytes as f64 / delivered_bytes as f64),
             relayed,
             // Each first delivery is one of the arrivals, so it is subtracted.
-            overhead_ratio: (delivered > 0).then(|| relayed.saturating_sub(delivered) as f64 / delivered as f64),
-            hops_mean: (delivered > 0).then(|| hops as f64 / delivered as f64),
+            overhead_ratio: hops_known.then(|| relayed.saturating_sub(delivered) as f64 / delivered as f64),
+            hops_mean: hops_known.then(|| hops as f64 / delivered as f64),
             delivered_bytes,
             last_delivery_s: numbers.last_delivery_s,
             redelivered: bundles.iter().filter(|b| b.deliveries > 1).count() as u64,

@@ -98,7 +98,8 @@ pub fn check_shares(top: &Reader<'_>, scenario: &Scenario) {
                 a.rate == b.rate && a.queue == b.queue
             };
             if !(same(&one.forward, &other.forward) && same(&one.reverse, &other.reverse)) {
-                let found = format!("links `{}` and `{}` share `{share}` at different rates", one.name, other.name);
+                let found =
+                    format!("links `{}` and `{}` share `{share}` and differ in rate or queue", one.name, other.name);
                 top.fail("link", found, "give both the same `rate` and `queue`, e.g. in [link_defaults]");
             }
         }
@@ -160,8 +161,8 @@ mod tests {
         assert_eq!(parse(&both("")).unwrap().links[1].shares.as_deref(), Some("up"));
         refused("shares = \"up\"\n", "with no other link");
         refused("shares = \"<b>\"\n", "1 to 64 letters");
-        refused(&both("rate = \"2 Mbit/s\"\n"), "at different rates");
-        refused(&both("queue = \"9 kB\"\n"), "at different rates");
+        refused(&both("rate = \"2 Mbit/s\"\n"), "differ in rate or queue");
+        refused(&both("queue = \"9 kB\"\n"), "differ in rate or queue");
         refused(&format!("rate = \"unlimited\"\n{}rate = \"unlimited\"\n", both("")), "has no rate");
         let contact = "[[contact]]\nlink = \"bc\"\nstart = \"0 s\"\nend = \"5 s\"\n";
         assert!(parse(&both(contact)).is_ok());

@@ -173,7 +173,8 @@ pub fn check(top: &Reader<'_>, scenario: &Scenario) {
         }
         let within = |at: Duration| at >= start && end.is_none_or(|end| at < end);
         for traffic in scenario.traffic.iter().filter(|traffic| within(traffic.start)) {
-            let after = end.map(format_duration).unwrap_or_default();
+            // A baseline without an end is a mistake of its own.
+            let Some(after) = end.map(format_duration) else { continue };
             let expected = format!("traffic `{}` starts in it", traffic.name);
             reader.fail("kind", expected, format!("start = \"{after}\" in [[traffic]] lets the baseline end first"));
         }

@@ -24,14 +24,39 @@ pub use timing::Quantiles;
 
 use client::Client;
 use farlink_aap2::proto::AapStatus;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
 
-/// Connects to a node's application socket, given as for [`Client::connect`]; errors have a hint.
+/// Longest wait for a node that is starting: its socket appears tens of milliseconds after its process.
+const STARTING: Duration = Duration::from_secs(2);
+const ATTEMPTS_EVERY: Duration = Duration::from_millis(20);
+
+/// Attempts what needs a node until the node is there, at most 2 s.
+///
+/// # Errors
+/// Those of the attempt that do not come from an absent node at once, the others after 2 s.
+pub fn while_starting<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let end = Instant::now() + STARTING;
+    loop {
+        match attempt() {
+            Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                if Instant::now() >= end {
+                    return Err(why);
+                }
+                std::thread::sleep(ATTEMPTS_EVERY);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Connects to a node's application socket, given as for [`Client::connect`], and waits for a node that is starting;
+/// errors have a hint.
 ///
 /// # Errors
 /// If nothing listens there, or the peer does not speak AAP2.
 pub fn connect(at: &str) -> anyhow::Result<Client> {
-    Client::connect(at).map_err(|why| match why.kind() {
+    while_starting(|| Client::connect(at)).map_err(|why| match why.kind() {
         ErrorKind::InvalidData => anyhow::anyhow!(
             "{at} is not an application socket: {why}\n\
              hint: --at names the socket in `[app]` of the node's file, e.g. node-a.sock; not its control socket \
@@ -71,4 +96,25 @@ pub fn random() -> u64 {
 pub fn passing_service() -> String {
     // Above 65535, where well-known service numbers end, and below 2^31.
     (0x1_0000 + random() % 0x7fff_0000).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_node_is_waited_for_but_no_mistake() {
+        let mut left = 3;
+        let found = while_starting(|| {
+            left -= 1;
+            if left > 0 { Err(ErrorKind::NotFound.into()) } else { Ok(7) }
+        });
+        assert_eq!(found.unwrap(), 7);
+        let mut attempts = 0;
+        let refused: io::Result<()> = while_starting(|| {
+            attempts += 1;
+            Err(ErrorKind::PermissionDenied.into())
+        });
+        assert_eq!((refused.unwrap_err().kind(), attempts), (ErrorKind::PermissionDenied, 1));
+    }
 }

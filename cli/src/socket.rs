@@ -24,12 +24,19 @@ impl SocketArgs {
 
 /// Path of the application socket in this folder.
 pub fn find_here() -> Result<String, CliError> {
-    // The usual name wins over other sockets.
-    if Path::new(USUAL).exists() { Ok(USUAL.into()) } else { only(&sockets(Path::new("."))?) }
+    let found = farlink_apps::while_starting(|| {
+        // The usual name wins over other sockets.
+        let found = if Path::new(USUAL).exists() { vec![USUAL.into()] } else { sockets(Path::new("."))? };
+        if found.is_empty() { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(found) }
+    });
+    match found {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why.into()),
+        found => only(&found.unwrap_or_default()),
+    }
 }
 
 /// Names of the application sockets in a folder, sorted.
-fn sockets(folder: &Path) -> Result<Vec<String>, CliError> {
+fn sockets(folder: &Path) -> std::io::Result<Vec<String>> {
     // Files may vanish while the folder is read.
     let entries = std::fs::read_dir(folder)?.filter_map(Result::ok);
     let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));

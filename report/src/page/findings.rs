@@ -84,6 +84,7 @@ fn outcome(run: &RunData) -> Vec<Finding> {
     }
     let count = |n: u64| Quantity::Count.text(n as f64);
     all.push(match (s.delivered, s.created) {
+        (_, 0) if s.round_trip_s.is_some() => finding(Severity::Note, "no bundles but pings were counted."),
         (_, 0) => finding(Severity::Note, "no bundles were created."),
         (delivered, created) if delivered == created => {
             let last = s

@@ -72,7 +72,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Describes the counts, the worst comparison and the reasons; the counts without correction only where they differ.
+    /// Describes the counts, the worst comparison and the reasons; the counts without correction only where they
+    /// differ.
     pub fn text(&self) -> String {
         let mut text = self.corrected_text();
         if self.uncorrected != self.counts {

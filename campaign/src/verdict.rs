@@ -1,12 +1,13 @@
 //! The rule that judges claims.
 //!
-//! A claim is a set of comparisons, each of a range in which a mean must lie: of paired differences between runs with the
-//! same seed, or for `between` of values. An end that follows from the reference series, such as 10 % above it, varies
-//! with that series, so that each seed has its own: tested is the distance of a run from the end of its seed. Student's t
-//! tests it, and the p-value is adjusted for the number of comparisons of the claim (Holm). At a p-value of at most 5 %
-//! (1 % in a figure with intervals of 99 %) the comparison is decided: in favour if the mean is in the range, against if
-//! it is not. Otherwise, or with fewer than two seeds, it is open. The claim is **confirmed** if all its comparisons are
-//! in favour, **contradicted** if one is against, and **undecidable** otherwise. Disturbed runs decide nothing.
+//! A claim is a set of comparisons, each of a range in which a mean must lie: of paired differences between runs with
+//! the same seed, or for `between` of values. An end that follows from the reference series, such as 10 % above it,
+//! varies with that series, so that each seed has its own: tested is the distance of a run from the end of its seed.
+//! Student's t tests it, and the p-value is adjusted for the number of comparisons of the claim (Holm). At a p-value of
+//! at most 5 % (1 % in a figure with intervals of 99 %) the comparison is decided: in favour if the mean is in the
+//! range, against if it is not. Otherwise, or with fewer than two seeds, it is open. The claim is **confirmed** if all
+//! its comparisons are in favour, **contradicted** if one is against, and **undecidable** otherwise. Disturbed runs
+//! decide nothing.
 //!
 //! Equal runs, or differences, have no deviation, and thus no t. They decide where there are three, at 99 % four
 //! ([`equal_runs`]), and fewer do not. A range of one value is about every run: one run that differs contradicts the
@@ -22,9 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Least number of equal runs that decide a comparison at this level.
 ///
-/// Of two series with the same distribution, one run of each differs by a given amount and sign with a probability of at
-/// most 1/4 (two values, as likely), and n pairs all do so with one of at most 1/4^n. For two pairs these are 6 %, more
-/// than the 2.5 % that a test at 95 % has on each side; for three 1.6 %; and for four 0.4 %, less than the 0.5 % at 99 %.
+/// Of two series with the same distribution, one run of each differs by a given amount and sign with a probability of
+/// at most 1/4 (two values, as likely), and n pairs all do so with one of at most 1/4^n. For two pairs these are 6 %,
+/// more than the 2.5 % that a test at 95 % has on each side; for three 1.6 %; and for four 0.4 %, less than the 0.5 %
+/// at 99 %.
 const fn equal_runs(level: ConfidenceLevel) -> usize {
     match level {
         ConfidenceLevel::P95 => 3,
@@ -124,7 +126,8 @@ fn is_equal(one: f64, other: f64) -> bool {
     (one - other).abs() <= EQUALITY * one.abs().max(other.abs())
 }
 
-/// Distances of runs from the two ends of a range, by seed: `low` from the lower and `high` from the upper. The ends lie
+/// Distances of runs from the two ends of a range, by seed: `low` from the lower and `high` from the upper. The ends
+/// lie
 /// `margin` below and above `theirs`, as a fraction of it.
 fn margin_ends(mine: &BTreeMap<u64, f64>, theirs: &BTreeMap<u64, f64>, margin: f64) -> [Vec<f64>; 2] {
     let both: Vec<(f64, f64)> = mine.iter().filter_map(|(seed, mine)| Some((*mine, *theirs.get(seed)?))).collect();
@@ -587,8 +590,8 @@ mod tests {
 
     #[test]
     fn claims_on_bound_are_rarely_decided() {
-        // References around 100, and series that are 10 % more in truth: the claim of a similarity within 10 % is on its
-        // bound, and each decision is an error.
+        // References around 100, and series that are 10 % more in truth: the claim of a similarity within 10 % is on
+        // its bound, and each decision is an error.
         let mut random = Lehmer(1);
         for spread in [5.0, 20.0] {
             let mut decided = [0, 0];

@@ -48,8 +48,8 @@ enum What {
     Bisect(BisectArgs),
     /// Try an implementation against another one over every layer that both have.
     Check {
-        /// Name of a driver, or NAME@FOLDER for programs in that folder. With --matrix it may be left out, for all pairs
-        /// that can run here.
+        /// Name of a driver, or NAME@FOLDER for programs in that folder. With --matrix it may be left out, for all
+        /// pairs that can run here.
         #[arg(required_unless_present = "matrix")]
         name: Option<String>,
         /// The other implementation.

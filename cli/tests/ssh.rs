@@ -1,5 +1,5 @@
-//! Nodes on machines reached by SSH: a real `sshd` in a network namespace of the test is the other machine. Skipped with
-//! the reason without root or `sshd`.
+//! Nodes on machines reached by SSH: a real `sshd` in a network namespace of the test is the other machine. Skipped
+//! with the reason without root or `sshd`.
 
 use crate::testbed::{self, FARLINK, possible};
 use farlink_os::namespace::NetworkNamespace;

@@ -148,8 +148,8 @@ pub fn mount_private_proc() -> io::Result<()> {
     mount_call(c"proc", c"/proc", Some(c"proc"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
 }
 
-/// Makes `root` the root of the calling process, which needs a mount namespace of its own: an empty `/proc` to mount on,
-/// and those of the `shared` folders of the present root that exist.
+/// Makes `root` the root of the calling process, which needs a mount namespace of its own: an empty `/proc` to mount
+/// on, and those of the `shared` folders of the present root that exist.
 pub fn enter_root(root: &Path, shared: &[&str]) -> io::Result<()> {
     mount_call(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);

@@ -1,5 +1,5 @@
-//! Requests of rtnetlink(7) for the testbed: create a pair of interfaces across namespaces, and set addresses, permanent
-//! neighbours, routes, MTU and state.
+//! Requests of rtnetlink(7) for the testbed: create a pair of interfaces across namespaces, and set addresses,
+//! permanent neighbours, routes, MTU and state.
 
 use crate::{check, context};
 use std::io;

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// Most applications connected at once.
 const CLIENTS_MAX: usize = 256;
-/// Longest time for which an application may read nothing while a frame for it waits. Less than [`super::ANSWER_MAX`], for
-/// which others wait behind that frame.
+/// Longest time for which an application may read nothing while a frame for it waits. Less than [`super::ANSWER_MAX`],
+/// for which others wait behind that frame.
 const STALLED_MAX: Duration = Duration::from_secs(20);
 
 /// The program and its applications.

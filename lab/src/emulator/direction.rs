@@ -524,8 +524,8 @@ fn interface_down(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ENXIO | ENODEV | ENETDOWN))
 }
 
-/// Whether the frame is none that the interface takes: larger than its MTU, which only machines outside send, or none
-/// at all.
+/// Whether the interface refuses the frame: it is malformed, or larger than the MTU, which only machines outside the
+/// testbed send.
 fn refuses_frame(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error() == Some(EMSGSIZE)
 }

@@ -1,5 +1,5 @@
-//! Tunnels to hosts of other machines: each frame of a link's end is one UDP datagram between the emulator and the relay
-//! that runs on that machine.
+//! Tunnels to hosts of other machines: each frame of a link's end is one UDP datagram between the emulator and the
+//! relay that runs on that machine.
 
 use super::port::Received;
 use farlink_os::{monotonic_ns, udp};
@@ -11,7 +11,8 @@ use std::sync::Mutex;
 
 /// Bytes of a datagram before its frame.
 pub const HEADER: usize = 16;
-/// Bytes around a frame's IP packet in a datagram: outer IPv4 and UDP header, this header, virtio-net and Ethernet header.
+/// Bytes around a frame's IP packet in a datagram: outer IPv4 and UDP header, this header, virtio-net and Ethernet
+/// header.
 pub const AROUND: usize = 20 + 8 + HEADER + super::FRAME_OVERHEAD;
 /// Size wanted for the buffers of both ends, in bytes.
 const BUFFER: usize = 16 << 20;
@@ -54,7 +55,7 @@ impl TunnelHead {
         bytes
     }
 
-    /// Head and content of a datagram; `None` if it is none of this run.
+    /// Head and content of a datagram; `None` if it belongs to another run, or is malformed.
     pub fn read(datagram: &[u8], token: u64) -> Option<(TunnelHead, &[u8])> {
         let (head, content) = datagram.split_at_checked(HEADER)?;
         let kind = match head[10] {

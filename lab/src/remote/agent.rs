@@ -1,6 +1,6 @@
-//! Agent: the first process of this program on a machine reached by SSH. It starts the supervisor there and passes lines
-//! between it and the connection, keeps the files that the testbed sends, sends back those that the nodes write, and
-//! ends everything when the connection does.
+//! Agent: the first process of this program on a machine reached by SSH. It starts the supervisor there and passes
+//! lines between it and the connection, keeps the files that the testbed sends, sends back those that the nodes write,
+//! and ends everything when the connection does.
 
 use super::PROGRAM;
 use super::heard::{ALIVE, Heard, NotingReader};
@@ -337,8 +337,8 @@ mod tests {
     #[test]
     fn paths_stay_in_the_root() {
         let place = |path: &str| inside(Path::new("/tmp/x"), Path::new(path)).map_err(|e| e.to_string());
-        assert_eq!(place("/work/run/a"), Ok("/tmp/x/work/run/a".into()));
-        for path in ["work", "/work/../../etc/passwd", ""] {
+        assert_eq!(place("/srv/run/a"), Ok("/tmp/x/srv/run/a".into()));
+        for path in ["srv", "/srv/../../etc/passwd", ""] {
             assert!(place(path).is_err(), "{path}");
         }
     }

@@ -29,8 +29,8 @@ const FETCH_STOPPED: Duration = Duration::from_secs(60);
 /// Bytes of the program that are sent between two words of progress.
 const STEP: usize = 64 << 10;
 
-/// Says what the machine is, takes the program from standard input, runs it, and leaves nothing. On one line, since some
-/// shells allow no other in quotes. The trap keeps the shell, not the program, from ending by a signal.
+/// Says what the machine is, takes the program from standard input, runs it, and leaves nothing. On one line, since
+/// some shells allow no other in quotes. The trap keeps the shell, not the program, from ending by a signal.
 const SCRIPT: &str = concat!(
     "umask 077; trap : HUP INT TERM; t=${TMPDIR:-/tmp}; d=$(mktemp -d \"$t/farlink-lab.XXXXXX\" 2>/dev/null); ",
     "for n in 1 2 3 4 5; do [ -n \"$d\" ] && break; mkdir \"$t/farlink-lab.$$.$n\" && d=$t/farlink-lab.$$.$n; done; ",

@@ -1,7 +1,7 @@
 //! Hosts on machines reached by SSH. `ssh` starts a shell there, which takes this program from its standard input and
 //! starts it ([`agent`]); the program starts a supervisor in a root of its own and passes on what it says. Links to
-//! these hosts pass the emulator here: a relay there and the emulator exchange frames as UDP datagrams. Everything there
-//! ends with the connection.
+//! these hosts pass the emulator here: a relay there and the emulator exchange frames as UDP datagrams. Everything
+//! there ends with the connection.
 
 mod agent;
 mod clock;

@@ -29,8 +29,13 @@ struct Waiting {
 
 impl Waiting {
     fn take(&mut self) -> Option<Vec<u8>> {
-        let message = self.lines.pop_front().or_else(|| self.part.take())?;
-        self.bytes = self.lines.iter().map(Vec::len).sum();
+        let message = match self.lines.pop_front() {
+            Some(line) => {
+                self.bytes -= line.len();
+                line
+            }
+            None => self.part.take()?,
+        };
         self.writing = true;
         Some(message)
     }

@@ -1,5 +1,5 @@
-//! Messages between the testbed and the agent on another machine, between those of its supervisor: a line of JSON, after
-//! which the bytes of a file may follow.
+//! Messages between the testbed and the agent on another machine, between those of its supervisor: a line of JSON,
+//! after which the bytes of a file may follow.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

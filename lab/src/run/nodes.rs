@@ -72,8 +72,8 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    /// Ends each node by its driver's program, or by a signal if there is none. Nodes that still run after their driver's
-    /// time limit are killed (SIGKILL).
+    /// Ends each node by its driver's program, or by a signal if the driver names no program. Nodes that still run
+    /// after their driver's time limit are killed (SIGKILL).
     pub fn stop_nodes(&mut self) -> Result<()> {
         let mut longest = Duration::ZERO;
         let mut stops = Vec::new();

@@ -233,7 +233,9 @@ impl<'a> LabSession<'a> {
             }
             self.turn()?;
         }
-        let wait = Duration::from_millis(epoch.as_unix_ms()).as_nanos() as u64 - farlink_os::realtime_ns();
+        // The clock may have been stepped past the epoch; the nodes are then not ready in time.
+        let epoch_ns = Duration::from_millis(epoch.as_unix_ms()).as_nanos() as u64;
+        let wait = epoch_ns.saturating_sub(farlink_os::realtime_ns());
         Ok((farlink_os::monotonic_ns() + wait, epoch))
     }
 

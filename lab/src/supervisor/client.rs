@@ -24,7 +24,8 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(100);
 const READY: Duration = Duration::from_secs(10);
 /// Time in which a connection must take something. `ssh` takes 16 KiB at a time, so one of 300 byte/s does.
 const STALL: Duration = Duration::from_secs(60);
-/// Time for a machine to tidy up after a run, after a failure, and after a wait that was stopped; then `ssh` is killed, and the machine goes on alone.
+/// Time for a machine to tidy up after a run, after a failure, and after a wait that was stopped; then `ssh` is killed,
+/// and the machine goes on alone.
 const TIDY: Duration = Duration::from_secs(15);
 const TIDY_FAILED: Duration = Duration::from_secs(3);
 const TIDY_STOPPED: Duration = Duration::from_millis(500);

@@ -57,8 +57,8 @@ struct Applications {
 }
 
 impl Applications {
-    /// Registers an endpoint, unless a sender finds it registered. One with a new receiver is registered anew, as Hardy
-    /// delivers what waited only then.
+    /// Registers an endpoint. A sender uses an existing registration; a receiver replaces it, since Hardy delivers
+    /// waiting bundles only at a registration.
     async fn register(&self, service: Service, receiver: Option<mpsc::Sender<Delivery>>) -> services::Result<()> {
         let mut endpoints = self.endpoints.lock().await;
         if let Some(known) = endpoints.get(&service) {

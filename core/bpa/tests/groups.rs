@@ -77,6 +77,27 @@ fn late_member_gets_held_bundles_once() {
 }
 
 #[test]
+fn returning_member_gets_marked_bundles() {
+    // A registration has no name, so whoever joins after another left may be the same application.
+    let mut node = flood();
+    join(&mut node, 1);
+    node.receive(1, from_two(1, news()));
+    answer(&mut node, 1, true);
+    leave(&mut node, 1);
+    node.receive(2, from_two(2, news()));
+    join(&mut node, 2);
+    answer(&mut node, 2, true);
+    assert_eq!(had(&node)[1..], [(2, 1, true), (2, 2, false)], "nobody had the second");
+    // One that left with an answer still to give may have had it as well.
+    let mut node = flood();
+    join(&mut node, 1);
+    node.receive(1, from_two(1, news()));
+    leave(&mut node, 1);
+    join(&mut node, 2);
+    assert_eq!(had(&node), [(1, 1, false), (2, 1, true)]);
+}
+
+#[test]
 fn rejoining_member_gets_no_duplicate() {
     // Few departed members are remembered. Because one of them took the bundle, the node refuses another copy of it as
     // a duplicate.

@@ -254,9 +254,11 @@ impl Deliveries {
             let gone_had = gone_had.map(|(id, _)| *id);
             shares.retain(|id, _| self.registrations.contains_key(id) || Some(*id) == gone_had);
         }
-        let mut owed = false;
+        // A member that joins may be one that left: registrations have no names.
+        let seen = shares.iter().any(|(id, share)| *share != Share::Owed && !self.registrations.contains_key(id));
+        let (mut owed, first) = (false, if seen { Share::Again } else { Share::Owed });
         for id in &group.registrations {
-            let share = *shares.entry(*id).or_insert(Share::Owed);
+            let share = *shares.entry(*id).or_insert(first);
             let Some(r) = self.registrations.get_mut(id).filter(|_| share != Share::Had) else { continue };
             owed = true;
             if durable && !open.contains(id) {

@@ -2,7 +2,7 @@
 
 use crate::plan::{OutputDialect, contact_json, count, print};
 use crate::{CliError, bar, cannot_write};
-use farlink_base::DtnTime;
+use farlink_base::{DtnTime, format_duration};
 use farlink_orbits::Network;
 use farlink_routing::contact_plan::{self, ContactPlan, Warning};
 use serde_json::json;
@@ -88,6 +88,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let plan = farlink_orbits::contacts(&network, duration, threads, &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
     let plan = plan.map_err(CliError::Input)?;
+    for (name, time) in network.fallen() {
+        let after = format_duration(Duration::from_nanos(time.unsigned_abs()));
+        eprintln!("warning: {name} comes down {after} after the start, by its elements: its contacts end before");
+    }
     if plan.contacts.is_empty() {
         eprintln!("warning: no two nodes see each other in this time: the plan has no contacts");
     }

@@ -61,4 +61,9 @@ impl Network {
         let ages = self.nodes.iter().filter_map(|node| Some((node.name.as_str(), node.place.age_days(time)?)));
         ages.max_by_key(|(_, days)| *days)
     }
+    /// Satellites that left the orbit of their elements while contacts were computed, and when, in nanoseconds from the
+    /// start. Their contacts end before.
+    pub fn fallen(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.nodes.iter().filter_map(|node| Some((node.name.as_str(), node.place.by_elements()?.fallen()?)))
+    }
 }

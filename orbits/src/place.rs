@@ -100,8 +100,13 @@ impl Trajectory {
     /// Age of a satellite's elements at a time in nanoseconds from the plan's start, in whole days; `None` for a node
     /// without two-line elements.
     pub fn age_days(&self, time: i64) -> Option<i64> {
+        self.by_elements().map(|satellite| satellite.age_days(time))
+    }
+
+    /// Satellite with two-line elements; `None` for another node.
+    pub(crate) fn by_elements(&self) -> Option<&Satellite> {
         match &self.how {
-            How::Satellite(satellite) => Some(satellite.age_days(time)),
+            How::Satellite(satellite) => Some(satellite),
             _ => None,
         }
     }

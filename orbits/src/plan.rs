@@ -24,6 +24,9 @@ const LIGHT_STEP_S: f64 = 120.0;
 // Evaluations always granted to a pair, in addition to one per second; most orbits need one every
 // few minutes.
 const LOOKS_MIN: i64 = 200_000;
+// Time before the end of a satellite's orbit at which its contacts end: the light time of a link near the Earth, and the
+// step of the search for the end.
+const FALL_MARGIN_NS: i64 = 60 * SECOND;
 // Error for a pair that stays exactly at a limit: it would need an evaluation every millisecond.
 const ON_EDGE: &str =
     "it stays at the very edge of a range, mask or clearance limit\nhint: allow a little more or less";
@@ -172,10 +175,29 @@ fn named(network: &Network, pair: [u32; 2], back: bool) -> impl Fn(Lost) -> Stri
     }
 }
 
-/// Windows of one pair within the plan.
+/// Windows of one pair within the plan, as long as both ends stay on their orbits.
 fn seen(network: &Network, link: &NetworkLink, index: usize, duration: i64) -> Result<PairWindows, String> {
+    let satellites = || {
+        let nodes = link.pairs.get(index).into_iter().flatten().filter_map(|node| network.nodes.get(*node as usize));
+        nodes.filter_map(|node| node.place.by_elements())
+    };
+    let until = |fall: Option<i64>| fall.map(|fall| fall - FALL_MARGIN_NS).filter(|until| *until < duration);
+    let known = satellites().filter_map(|satellite| until(satellite.fallen())).min();
+    let found = seen_until(network, link, index, known.unwrap_or(duration));
+    if found.is_ok() {
+        return found;
+    }
+    // The search for the end of an orbit takes longer than the plan of the pair: it is made where that fails.
+    match satellites().filter_map(|satellite| until(satellite.falls(duration))).min() {
+        None => found,
+        Some(until) => seen_until(network, link, index, until),
+    }
+}
+
+/// Windows of one pair until a time.
+fn seen_until(network: &Network, link: &NetworkLink, index: usize, duration: i64) -> Result<PairWindows, String> {
     let mut both = [Vec::new(), Vec::new()];
-    let Some(pair) = link.pairs.get(index).copied() else { return Ok(both) };
+    let Some(pair) = link.pairs.get(index).copied().filter(|_| duration > 0) else { return Ok(both) };
     for (back, found) in [false, true].into_iter().zip(&mut both) {
         let Some(sight) = sight(network, link, pair, back) else { continue };
         let fail = named(network, pair, back);

@@ -1,11 +1,12 @@
 //! Earth satellites, by two-line elements and SGP4.
 
-use crate::moment::seconds;
+use crate::moment::{SECOND, seconds};
 use crate::reach::MotionBounds;
 use crate::tle::Tle;
 use crate::vector::{StateVector, vector};
 use farlink_base::DtnTime;
 use std::f64::consts::TAU;
+use std::sync::OnceLock;
 
 // Gravitational parameter with which two-line elements are made, in km³/s² (WGS 72).
 const GM: f64 = 398_600.8;
@@ -16,6 +17,8 @@ const EARTH_KM: f64 = 6378.137;
 const MARGIN: f64 = 0.01;
 // Nanoseconds per day.
 const DAY_NS: i64 = 86_400_000_000_000;
+// Step of the search for the end of an orbit: the air takes a satellite within minutes, near a perigee.
+const FALL_STEP_NS: i64 = 10 * SECOND;
 /// Greatest age of elements that is accepted, in days.
 pub const OLDEST_D: i64 = 366;
 
@@ -26,6 +29,8 @@ pub struct Satellite {
     /// Epoch of the elements, in nanoseconds from the plan's start.
     epoch: i64,
     reach: MotionBounds,
+    /// Result of [`Satellite::falls`].
+    falls: OnceLock<Option<i64>>,
 }
 
 impl Satellite {
@@ -55,7 +60,7 @@ impl Satellite {
         let speed = (GM * (2.0 / near - 1.0 / (axis * (1.0 + MARGIN)))).sqrt() * (1.0 + MARGIN);
         let turn = GM / (near * near) * (1.0 + MARGIN);
         let reach = MotionBounds { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: turn };
-        Ok(Satellite { constants, epoch, reach })
+        Ok(Satellite { constants, epoch, reach, falls: OnceLock::new() })
     }
 
     /// Bounds of distance, speed and acceleration; [`Satellite::state`] fails outside of them.
@@ -71,6 +76,20 @@ impl Satellite {
     /// Age of the elements at a time in nanoseconds from the plan's start, in whole days.
     pub fn age_days(&self, time: i64) -> i64 {
         time.saturating_sub(self.epoch).abs() / DAY_NS
+    }
+
+    /// Time at which the satellite leaves the orbit of its elements, within the first `duration` nanoseconds of the
+    /// plan; `None` if it stays there. The search takes seconds for a long plan, and is made once.
+    pub fn falls(&self, duration: i64) -> Option<i64> {
+        *self.falls.get_or_init(|| {
+            let mut times = (0..=duration / FALL_STEP_NS).map(|step| step * FALL_STEP_NS);
+            times.find(|time| self.age_days(*time) <= OLDEST_D && self.state(*time).is_err())
+        })
+    }
+
+    /// Result of [`Satellite::falls`] if that was asked.
+    pub fn fallen(&self) -> Option<i64> {
+        self.falls.get().copied().flatten()
     }
 
     /// Position and velocity relative to the Earth's equator and mean equinox (TEME).

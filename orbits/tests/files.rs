@@ -93,6 +93,37 @@ fn link_limits_remove_contacts() {
 }
 
 #[test]
+fn decaying_satellite_ends_its_contacts_alone() {
+    // The first in the air that ends an orbit within days, the second where it stays.
+    let low = [
+        "1 25545U 98067A   14020.93268519  .00009878  00000-0  10000-2 0  5082",
+        "2 25545  51.6498 109.4756 0003572  55.9686 274.8005 16.25000000868473",
+    ];
+    let low: Vec<String> = low.into_iter().map(with_checksum).collect();
+    let satellite = |name: &str, id: u64, tle: &str| {
+        format!("[[satellite]]\nname = \"{name}\"\nid = {id}\ntle = \"\"\"\n{tle}\"\"\"\n")
+    };
+    let link = "[[link]]\nbetween = [\"ground\", \"satellites\"]\nrate = \"1 Mbit/s\"\n";
+    let both = [satellite("low", 3, &format!("{}\n", low.join("\n"))), satellite("iss", 2, ISS)].concat();
+    let read = |start: &str, more: &str| {
+        parse(&format!("epoch = \"{start}\"\n{GROUND}{more}{link}"), Path::new(""), None).unwrap()
+    };
+    let network = read("2014-01-21T00:00:00Z", &both);
+    let all = contacts(&network, 20 * DAY, 2, &|_| ()).unwrap();
+    let fallen: Vec<_> = network.fallen().collect();
+    let [("low", fall)] = fallen[..] else { panic!("{fallen:?}") };
+    assert!((DAY..19 * DAY).contains(&fall), "{fall}");
+    let last = spans(&all, 1, 3).into_iter().map(|(_, end)| end).fold(0.0, f64::max);
+    assert!(last * 1e9 < fall as f64 && last * 1e9 > (fall - DAY) as f64, "{last} s");
+    let alone = read("2014-01-21T00:00:00Z", &satellite("iss", 2, ISS));
+    let alone = contacts(&alone, 20 * DAY, 2, &|_| ()).unwrap();
+    assert_eq!(spans(&all, 1, 2), spans(&alone, 1, 2));
+    // One that came down before the start has no contacts.
+    let late = contacts(&read("2014-03-21T00:00:00Z", &both), DAY, 2, &|_| ()).unwrap();
+    assert!(spans(&late, 1, 3).is_empty() && !spans(&late, 1, 2).is_empty());
+}
+
+#[test]
 fn tle_files_yield_all_or_one() {
     let folder = tempfile::tempdir().unwrap();
     let other = ISS.replace("25544", "25545");

@@ -12,12 +12,14 @@ steps, are updated in shuffled order, and take part in one transfer at a time. T
 to repeat and to check old studies; it holds nothing of Farlink's engine, so it says nothing about Farlink's routers.
 [Coming from The ONE](../how-to/coming-from-the-one.md) tells how a study becomes a scenario of Farlink's own.
 
+<!-- reader: sed -n '/^Scenario.name = meeting/,/^```$/p' docs/tutorials/from-the-one.md | grep -v '```' > base.txt -->
+<!-- reader: echo 'MovementModel.rngSeed = [1; 2; 3; 4; 5]' > overlay.txt -->
 ```sh
 farlink one base.txt overlay.txt                      # a later file overrides an earlier one
 farlink one base.txt -b 5 --out reports               # five runs: each takes its element of [a; b; c]
 farlink one base.txt -b 2:4                           # its runs 2, 3 and 4
 farlink one base.txt --set Group.bufferSize=1000k     # over what the files say
-farlink one base.txt --json | jq '.runs[0].delivery_prob'
+farlink one base.txt --json                           # for scripts
 ```
 
 `default_settings.txt` of the folder one is in is read first, as there. Files that settings name are looked for from the folder one

@@ -1,5 +1,5 @@
-//! Types the commands that pages show, each line in a shell, in the order of the page. The two computers of the
-//! tutorial are two folders and two addresses of this one.
+//! Types the commands of the tutorial of two computers, each line in a shell, in the order of the page: the computers
+//! are two folders and two addresses of this one. All other pages are run by the tests of the command line.
 
 use crate::node_support::{farlink, until};
 use std::fs;
@@ -174,149 +174,13 @@ fn two_computers_tutorial_can_be_typed() {
     }
 }
 
-/// Types the lines that call `farlink`, in a folder with links to the repository's pages and campaigns; other lines of
-/// a page need programs that are not here. Returns all output.
-fn type_lines(text: &str, files: &[(&str, &str)], pair: u8) -> String {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut here = Terminal::new(folder.path().into());
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-    // Pages name files below these folders.
-    for part in ["docs", "campaigns"] {
-        std::os::unix::fs::symlink(root.join(part), folder.path().join(part)).expect("a link");
-    }
-    for (name, text) in files {
-        fs::write(folder.path().join(name), text).expect("it is written");
-    }
-    let mut said = String::new();
-    for line in text.lines().map(|line| line.split(" #").next().unwrap_or("").trim()) {
-        if line.starts_with("farlink init two-nodes") {
-            said += &here.run(line);
-            // Other programs may use these ports of the usual loopback address.
-            for name in ["node-a.toml", "node-b.toml"] {
-                let file = folder.path().join(name);
-                let text = fs::read_to_string(&file).expect("what init wrote");
-                fs::write(&file, text.replace("127.0.0.1", &address(pair, 1))).expect("it is written");
-            }
-        } else if let Some(node) = line.strip_suffix(" &") {
-            here.start_node(node);
-        } else if line.contains("farlink ") {
-            said += &here.run(line);
-        }
-    }
-    said
-}
-
-#[test]
-fn readme_can_be_typed() {
-    let text = page("README.md");
-    let (_, text) = text.split_once("## Use\n\n```\n").expect("a section");
-    let (lines, _) = text.split_once("```").expect("its end");
-    // `farlink emulate` needs the testbed, which not every machine allows and which has tests of its own.
-    let lines: Vec<_> = lines.lines().filter(|line| !line.starts_with("farlink emulate")).collect();
-    let said = type_lines(&lines.join("\n"), &[], 1);
-    for part in
-        ["4 sent, 4 received", "inbox/report.png", "node           ipn:1.0", "after 3 hops", "\"hello\"", "800 of 800"]
-    {
-        assert!(said.contains(part), "`{part}` is not in\n{said}");
-    }
-}
-
-#[test]
-fn secure_bundles_page_can_be_typed() {
-    let text = page("docs/how-to/secure-bundles.md");
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut here = Terminal::new(folder.path().into());
-    let (mut file, mut said, mut nodes) = (None, String::new(), 0);
-    for part in text.split("```") {
-        let (kind, lines) = part.split_once('\n').unwrap_or(("", part));
-        match (kind, &file) {
-            ("sh", _) => {
-                for line in lines.lines() {
-                    if let Some(node) = line.strip_suffix(" &") {
-                        here.start_node(node);
-                        nodes += 1;
-                    } else {
-                        said += &here.run(line);
-                    }
-                    if line.starts_with("farlink init") {
-                        for name in ["node-a.toml", "node-b.toml"] {
-                            let file = folder.path().join(name);
-                            let text = fs::read_to_string(&file).expect("what init wrote");
-                            fs::write(&file, text.replace("127.0.0.1", &address(4, 1))).expect("it is written");
-                        }
-                    }
-                }
-            }
-            ("toml", Some(name)) => {
-                let place: PathBuf = folder.path().join(name);
-                let before = fs::read_to_string(&place).expect("what init wrote");
-                fs::write(&place, format!("{before}\n{lines}")).expect("it is written");
-            }
-            _ => {}
-        }
-        // The sentence before a block ends with the name of the file to which the block is appended.
-        let named = |name: &&str| part.trim_end().ends_with(&format!("`{name}`:"));
-        file = ["node-a.toml", "node-b.toml"].into_iter().find(named);
-    }
-    assert_eq!((nodes, said.matches("answer from").count()), (2, 2), "{said}");
-    let verified = said.lines().find(|line| line.starts_with("security ")).expect("a line of the status");
-    assert!(verified.contains(" 0 failed, 0 missing") && !verified.contains(" 0 verified"), "{verified}");
-}
-
-#[test]
-fn shown_commands_can_be_typed() {
-    let text = page("docs/how-to/interoperate.md");
-    let blocks: Vec<_> = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
-    let lines: Vec<_> =
-        blocks.iter().flat_map(|(block, _)| block.lines()).filter(|l| l.starts_with("farlink ")).collect();
-    assert_eq!(lines.len(), 3, "the two nodes all examples start from: {lines:?}");
-    type_lines(&lines.join("\n"), &[], 2);
-
-    // The two plans on the page are the files that its commands name.
-    let text = page("docs/reference/contact-plan.md");
-    let block = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
-    let plans: Vec<_> = text.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    let [ours, ion] = plans[..] else { panic!("{} plans", plans.len()) };
-    let orbits = page("docs/how-to/plan-from-orbits.md");
-    let orbits = orbits.split("```toml\n").nth(2).and_then(|rest| rest.split("```").next()).expect("a constellation");
-    let files = [("mars.plan", ours), ("contacts.ionrc", ion), ("leo.toml", orbits)];
-    let said = type_lines(block("```\n"), &files, 3);
-    assert!(said.contains("after 2 hops") && said.contains("contact "), "a way, and the other dialect in ours: {said}");
-}
-
-/// Gives the two files of `farlink init two-nodes` addresses of their own, and applies `change` to each.
-fn own_addresses(folder: &Path, pair: u8, change: impl Fn(&str, String) -> String) {
+/// Gives the two files of `farlink init two-nodes` addresses of their own.
+fn own_addresses(folder: &Path, pair: u8) {
     for name in ["node-a.toml", "node-b.toml"] {
         let file = folder.join(name);
         let text = fs::read_to_string(&file).expect("what init wrote");
-        fs::write(&file, change(name, text.replace("127.0.0.1", &address(pair, 1)))).expect("it is written");
+        fs::write(&file, text.replace("127.0.0.1", &address(pair, 1))).expect("it is written");
     }
-}
-
-#[test]
-fn secure_sessions_page_can_be_typed() {
-    let text = page("docs/how-to/secure-sessions.md");
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut here = Terminal::new(folder.path().into());
-    let blocks = |kind: &str| -> Vec<&str> {
-        text.split(&format!("```{kind}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
-    };
-    let [made, reload] = blocks("sh")[..] else { panic!("two blocks to type") };
-    let said: String = made.lines().map(|line| here.run(line)).collect();
-    let shown = text.split("```\n").find(|block| block.starts_with("ipn:1.0 ")).expect("what it prints");
-    assert_eq!(said.trim(), shown.trim(), "as the page shows");
-    let (_, lines) = blocks("toml")[0].split_once("kind = \"tcpclv4\"\n").expect("its kind");
-    own_addresses(folder.path(), 5, |name, text| {
-        let own = if name == "node-a.toml" { "ipn-1" } else { "ipn-2" };
-        text.replacen("kind = \"tcpclv4\"\n", &format!("kind = \"tcpclv4\"\n{}", lines.replace("ipn-1", own)), 1)
-    });
-    for name in ["node-a.toml", "node-b.toml"] {
-        here.run(&format!("farlink node --config {name} --check"));
-        here.start_node(&format!("farlink node --config {name}"));
-    }
-    let said = here.run("farlink ping ipn:2 --at node-a.sock --count 2");
-    assert_eq!(said.matches("answer from").count(), 2, "{said}");
-    reload.lines().for_each(|line| drop(here.run(line)));
 }
 
 #[test]
@@ -325,7 +189,7 @@ fn discovery_page_nodes_prove_themselves() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut here = Terminal::new(folder.path().into());
         here.run(&format!("farlink init two-nodes --discovery{more}"));
-        own_addresses(folder.path(), pair, |_, text| text);
+        own_addresses(folder.path(), pair);
         for name in ["node-a.toml", "node-b.toml"] {
             here.start_node(&format!("farlink node --config {name}"));
         }
@@ -335,76 +199,5 @@ fn discovery_page_nodes_prove_themselves() {
         let links: String =
             ["a", "b"].map(|n| here.run(&format!("farlink node links --at node-{n}.control.sock"))).concat();
         assert!(links.contains("found:ipn:"), "{links}");
-    }
-}
-
-#[test]
-fn campaigns_page_can_be_typed() {
-    let text = page("docs/how-to/run-a-campaign.md");
-    let blocks = |kind: &str| -> Vec<&str> {
-        text.split(&format!("```{kind}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
-    };
-    let [scenario, campaign, _] = blocks("toml")[..] else { panic!("two files, and a figure") };
-    let folder = tempfile::tempdir().expect("a folder");
-    let here = Terminal::new(folder.path().into());
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-    std::os::unix::fs::symlink(root.join("campaigns"), folder.path().join("campaigns")).expect("a link");
-    fs::create_dir(folder.path().join("crowd")).expect("a folder");
-    fs::write(folder.path().join("crowd/scenario.toml"), scenario).expect("it is written");
-    fs::write(folder.path().join("crowd/campaign.toml"), campaign).expect("it is written");
-    let said: String = blocks("sh").concat().lines().map(|line| here.run(line)).collect();
-    for part in [
-        "crowd, small size: 9 points",
-        "crowd: 9 points, seeds 1 to 5, 45 of 45 cells",
-        "45 of 45 cells done",
-        "silva, small size",
-    ] {
-        assert!(said.contains(part), "`{part}` is not in\n{said}");
-    }
-    for file in [
-        "report.html",
-        "results.txt",
-        "cells.parquet",
-        "cells.csv",
-        "points.parquet",
-        "points.csv",
-        "figures/overhead.svg",
-    ] {
-        assert!(folder.path().join("runs/crowd").join(file).exists(), "{file}");
-    }
-}
-
-#[test]
-fn one_tutorial_can_be_typed() {
-    let text = page("docs/tutorials/from-the-one.md").replace("127.0.0.1", &address(8, 1));
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut here = Terminal::new(folder.path().into());
-    let (mut said, mut nodes) = (String::new(), 0);
-    for (kind, block) in text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')) {
-        match kind {
-            "" => fs::write(folder.path().join("meeting.txt"), block).expect("it is written"),
-            "toml" => {
-                let name = block.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a name");
-                fs::write(folder.path().join(name), block).expect("it is written");
-                here.run(&format!("farlink node --config {name} --check"));
-            }
-            _ => {
-                for line in block.lines() {
-                    if let Some(node) = line.strip_suffix(" &") {
-                        here.start_node(node);
-                        nodes += 1;
-                    } else if line.starts_with("farlink node bundles") {
-                        until("it has a copy", || here.run(line).contains("ipn:3.64"));
-                    } else {
-                        said += &here.run(line);
-                    }
-                }
-            }
-        }
-    }
-    assert_eq!(nodes, 3);
-    // Numbers that the tutorial prints: the run must reproduce them to the digit.
-    for part in ["104 of 121 messages", "overhead_ratio: 7.2404", "delivered  10", "meeting.html", "inbox/message"] {
-        assert!(said.contains(part), "`{part}` is not in\n{said}");
     }
 }

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// File that The ONE reads before all others.
@@ -21,9 +23,10 @@ const MOST_WARNINGS: usize = 10;
 /// Arguments of `farlink one`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Runs settings files of The ONE 1.6 unchanged; the reports are byte for byte the same. Supported: \
-    Epidemic, spray and wait, PRoPHET (first in, first out); random waypoint, random walk, shortest paths on maps, \
-    contacts from files. Anything else is refused by name. An existing default_settings.txt is read first.\n\n\
+    after_help = "Runs settings files of The ONE 1.6 unchanged. Mode exact imitates that simulator: the reports are byte \
+    for byte the same. It covers epidemic, spray and wait, PRoPHET (first in, first out), direct delivery, first \
+    contact; random waypoint, random walk, clusters, maps with routes and points of interest; contacts from files. \
+    Other settings run in mode fast, and a line says why. An existing default_settings.txt is read first.\n\n\
     Examples:\n\
     \x20 farlink one my_settings.txt\n\
     \x20 farlink one base.txt overlay.txt -b 5 --out reports\n\
@@ -31,7 +34,7 @@ const MOST_WARNINGS: usize = 10;
     \x20 farlink one base.txt --set Group.router=SprayAndWaitRouter --set 'Scenario.name=snw-%%MovementModel.rngSeed%%'\n\
     \x20 farlink one base.txt --json | jq '.runs[0].delivery_prob'\n\
     \x20 farlink one base.txt --mode fast --out here       # converts to a Farlink scenario and runs it\n\n\
-    Every key: docs/reference/one.md. Exit status: 0 done, 1 a report cannot be written, 2 bad input."
+    Every key: docs/reference/one.md. Exit status: 0 done, 1 a report cannot be written, or Control-C came first, 2 bad input."
 )]
 pub struct Args {
     /// Settings files; a later one overrides an earlier one.
@@ -41,7 +44,7 @@ pub struct Args {
     #[arg(short, long, value_name = "RUNS", default_value = "1", value_parser = runs)]
     batch: Range<u64>,
     /// Simulator to run the settings in.
-    #[arg(long, value_name = "MODE", default_value = "exact")]
+    #[arg(long, value_name = "MODE", default_value = "auto")]
     mode: Mode,
     /// Set a key, overriding the files; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -49,8 +52,8 @@ pub struct Args {
     /// Folder of the reports, instead of `Report.reportDir`.
     #[arg(long, alias = "report-dir", value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print one JSON document: `runs` with the figures of MessageStatsReport, or with those of `farlink run` in mode
-    /// fast.
+    /// Print one JSON document: `mode`, and `runs` with the figures of MessageStatsReport, or with those of `farlink run`
+    /// in mode fast.
     #[arg(long)]
     json: bool,
 }
@@ -58,6 +61,8 @@ pub struct Args {
 /// Simulators that can run settings.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
+    /// Exact, or fast if the settings ask for something that is not imitated.
+    Auto,
     /// In the time steps and order of The ONE: the same reports, byte for byte.
     Exact,
     /// In Farlink's own simulator: the settings are converted to a scenario, which is run.
@@ -87,19 +92,16 @@ pub fn run(args: Args) -> Result<(), CliError> {
     }
     let read = Values::read(&files, &args.overrides).map_err(bad)?;
     warn_of_unknown(&read);
-    // Every run is checked before the first one starts: a mistake in the last must not cost the time of the others.
-    let setups: Vec<Setup> = (args.batch.clone())
-        .map(|run| read.of_run(run as usize))
-        .map(|values| Setup::of(&if args.mode == Mode::Fast { values.translated() } else { values }))
-        .collect::<Result<_, Mistake>>()
-        .map_err(bad)?;
-    warn_of_same_names(&setups, args.batch.start, args.mode);
-    if args.mode == Mode::Fast {
+    let (setups, mode) = setups(&read, &args)?;
+    warn_of_same_names(&setups, args.batch.start, mode);
+    if mode == Mode::Fast {
         return in_our_world(&setups, &args);
     }
+    warn_of_missing_reports(&setups);
     let mut shown = Vec::new();
+    let at = end_on_signal(args.batch.clone())?;
     for (number, setup) in setups.iter().enumerate() {
-        let outcome = simulate(setup, args.out.as_deref(), number, setups.len())?;
+        let outcome = simulate(setup, args.out.as_deref(), number, setups.len(), &at)?;
         if args.json {
             shown.push(document(setup, &outcome));
         } else {
@@ -107,10 +109,42 @@ pub fn run(args: Args) -> Result<(), CliError> {
         }
     }
     if args.json {
-        let text = serde_json::to_string_pretty(&json!({ "runs": shown })).map_err(anyhow::Error::from)?;
+        let text =
+            serde_json::to_string_pretty(&json!({ "mode": "exact", "runs": shown })).map_err(anyhow::Error::from)?;
         writeln!(std::io::stdout(), "{text}")?;
     }
     Ok(())
+}
+
+/// Settings of all runs, checked, and the mode in which they run: exact or fast.
+fn setups(read: &Values, args: &Args) -> Result<(Vec<Setup>, Mode), CliError> {
+    // Every run is checked before the first one starts: a mistake in the last must not cost the time of the others.
+    let of = |mode: Mode| {
+        let runs = args.batch.clone().map(|run| read.of_run(run as usize));
+        let setup = |values: Values| Setup::of(&if mode == Mode::Fast { values.translated() } else { values });
+        runs.map(setup).collect::<Result<Vec<Setup>, Mistake>>()
+    };
+    let mode = if args.mode == Mode::Auto { Mode::Exact } else { args.mode };
+    match of(mode) {
+        Ok(setups) => Ok((setups, mode)),
+        Err(mistake) if args.mode == Mode::Auto && mistake.uncovered => match of(Mode::Fast) {
+            Ok(setups) => {
+                let why = mistake.told();
+                eprintln!("{why}\nruns in Farlink's own simulator instead, as with --mode fast");
+                Ok((setups, Mode::Fast))
+            }
+            // Neither mode covers it; a mistake that only the other mode came to is told.
+            Err(other) => Err(bad(if other.uncovered { mistake } else { other })),
+        },
+        Err(mistake) => Err(bad(mistake)),
+    }
+}
+
+fn warn_of_missing_reports(setups: &[Setup]) {
+    let Some(left_out) = setups.first().map(|setup| &setup.reporting.left_out).filter(|names| !names.is_empty()) else {
+        return;
+    };
+    eprintln!("warning: not written: {}\nhint: written are {}", left_out.join(", "), farlink_one::settings::written());
 }
 
 /// Converts the settings to scenarios and runs them in Farlink's simulator.
@@ -127,7 +161,7 @@ fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), CliError> {
                 scenario.display()
             );
             eprint!("{}", one_fast::differences());
-            one_fast::left_out(setup).iter().for_each(|key| eprintln!("warning: {key} has no effect here"));
+            one_fast::left_out(setup).iter().for_each(|line| eprintln!("warning: {line}"));
         }
         let run = crate::run::Args::of_file(scenario.clone(), scenario.with_extension(""));
         if !args.json {
@@ -144,7 +178,8 @@ fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), CliError> {
         }
     }
     if args.json {
-        let text = serde_json::to_string_pretty(&json!({ "runs": shown })).map_err(anyhow::Error::from)?;
+        let text =
+            serde_json::to_string_pretty(&json!({ "mode": "fast", "runs": shown })).map_err(anyhow::Error::from)?;
         writeln!(std::io::stdout(), "{text}")?;
     }
     judged
@@ -156,11 +191,11 @@ fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Resu
     crate::make_folder(&folder, "--out")?;
     let name = one_fast::name(&setup.name);
     let scenario = folder.join(format!("{name}.toml"));
-    let contacts = folder.join(one_fast::contacts_file(&name));
     // A converted scenario begins with this comment; a file written by hand does not.
     let ours = std::fs::read(&scenario).is_ok_and(|text| text.starts_with(one_fast::HEAD.as_bytes()));
-    let files = [Some(&scenario), translation.contacts.as_ref().map(|_| &contacts)];
-    if let Some(file) = files.into_iter().flatten().find(|file| !ours && file.exists()) {
+    let others: Vec<_> = translation.files.iter().map(|(name, text)| (folder.join(name), text)).collect();
+    let files = std::iter::once(&scenario).chain(others.iter().map(|(file, _)| file));
+    if let Some(file) = files.into_iter().find(|file| !ours && file.exists()) {
         return Err(CliError::Input(format!(
             "{} exists and was not converted from settings of The ONE\nhint: --out names another folder",
             file.display()
@@ -168,9 +203,7 @@ fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Resu
     }
     let write =
         |file: &Path, text: &str| std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--out"));
-    if let Some(text) = &translation.contacts {
-        write(&contacts, text)?;
-    }
+    others.iter().try_for_each(|(file, text)| write(file, text))?;
     write(&scenario, &translation.scenario)?;
     Ok(scenario)
 }
@@ -211,12 +244,50 @@ fn warn_of_same_names(setups: &[Setup], before: u64, mode: Mode) {
     }
 }
 
-fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -> Result<Outcome, CliError> {
+/// Place in a batch of runs: complete runs, and simulated seconds of the one that goes on.
+#[derive(Default)]
+struct BatchPlace {
+    complete: AtomicU64,
+    at_s: AtomicU64,
+}
+
+/// Ends the program with a summary on Control-C: a simulation has no way to end early. Returns the place to keep.
+fn end_on_signal(batch: Range<u64>) -> std::io::Result<Arc<BatchPlace>> {
+    let (stop, place) = (farlink_os::process::watch_termination()?, Arc::new(BatchPlace::default()));
+    let kept = place.clone();
+    std::thread::Builder::new().name("stop".into()).spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let (complete, at_s) = (place.complete.load(Ordering::Relaxed), place.at_s.load(Ordering::Relaxed));
+        let (count, next) = (batch.end - batch.start, batch.start + complete + 1);
+        crate::complain(&format!(
+            "stopped in run {next} after {at_s} s of it; {complete} of {count} runs are complete\n\
+             hint: reports of the others are missing or cut short; `-b {next}:{}` makes them",
+            batch.end
+        ));
+        std::process::exit(1);
+    })?;
+    Ok(kept)
+}
+
+fn simulate(
+    setup: &Setup,
+    folder: Option<&Path>,
+    number: usize,
+    count: usize,
+    place: &BatchPlace,
+) -> Result<Outcome, CliError> {
     let length = Duration::try_from_secs_f64(setup.end).unwrap_or(Duration::MAX);
     let mut progress = RunProgress::new(length, "simulating");
     let what = if count > 1 { format!("run {} of {count}, {}", number + 1, setup.name) } else { setup.name.clone() };
-    let outcome = farlink_one::run(setup, folder, &mut |at_s| progress.show(at_s, &what));
+    place.at_s.store(0, Ordering::Relaxed);
+    let outcome = farlink_one::run(setup, folder, &mut |at_s| {
+        place.at_s.store(at_s as u64, Ordering::Relaxed);
+        progress.show(at_s, &what);
+    });
     progress.finish();
+    place.complete.fetch_add(1, Ordering::Relaxed);
     outcome.map_err(|failure| match failure {
         farlink_one::Failure::Mistake(mistake) => bad(mistake),
         // A full disk is a failure at run time; any other error means that --out was wrong.

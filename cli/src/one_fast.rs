@@ -4,8 +4,8 @@
 //! Farlink's. [`DIFFERENCES`] is printed with every run.
 
 use crate::CliError;
-use farlink_one::settings::{Generator, Group, Model, Router, Source};
-use farlink_one::{EventKind, Setup};
+use farlink_one::settings::{Active, Generator, Group, Model, Router, Source};
+use farlink_one::{EventKind, Fix, Setup};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -25,16 +25,16 @@ pub const DIFFERENCES: &[(&str, &str, &str)] = &[
 /// First line of every converted scenario, by which a later run recognizes it.
 pub const HEAD: &str = "# Made by `farlink one --mode fast` of settings of The ONE.\n";
 
-/// A converted scenario with its contacts file.
+/// A converted scenario with the files beside it.
 pub struct Translation {
     /// Text of the scenario, TOML.
     pub scenario: String,
-    /// Text of the contacts file, if hosts do not move: lines `time CONN host host up`.
-    pub contacts: Option<String>,
+    /// Names and texts of other files: contacts, positions.
+    pub files: Vec<(String, String)>,
 }
 
-/// Name of the contacts file beside the scenario of this name.
-pub fn contacts_file(name: &str) -> String {
+/// Name of the contacts file beside the scenario of this name: lines `time CONN host host up`.
+fn contacts_file(name: &str) -> String {
     format!("{name}.contacts")
 }
 
@@ -59,14 +59,21 @@ pub fn name(text: &str) -> String {
     format!("{}-{hash:08x}-{last}", all.chars().take(part).collect::<String>())
 }
 
-/// Keys that are set and have no counterpart in a scenario.
-pub fn left_out(setup: &Setup) -> Vec<&'static str> {
+/// Lines about settings that have no counterpart in a scenario.
+pub fn left_out(setup: &Setup) -> Vec<String> {
+    let drawn = |group: &&Group| group.hosts > 0 && !is_traced(group) && !matches!(group.model, Model::Stationary(_));
     let keys = [
-        ("MovementModel.warmup", setup.warmup > 0.0),
-        ("Report.warmup", setup.reporting.warmup > 0.0),
+        ("MovementModel.warmup", setup.warmup > 0.0 && setup.groups.iter().any(|group| drawn(&group))),
+        ("Report.warmup", setup.reporting.figures.warmup > 0.0),
         ("Group.deleteDelivered", setup.groups.iter().any(|group| group.delete_delivered)),
     ];
-    keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect()
+    let keys = keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| format!("{key} has no effect here"));
+    keys.chain(setup.left_out.iter().cloned()).collect()
+}
+
+/// Whether the hosts of a group move along recorded positions: in ways that no model of a scenario has.
+fn is_traced(group: &Group) -> bool {
+    group.active != Active::Always || !matches!(group.model, Model::Waypoint | Model::Walk | Model::Stationary(_))
 }
 
 /// Converts settings to a scenario.
@@ -83,16 +90,27 @@ pub fn translate(setup: &Setup) -> Result<Translation, CliError> {
     let _ = writeln!(w, "stop_when_delivered = false\nfidelity = \"message\"");
     let contacts = contacts(setup);
     radios(w, setup, contacts.is_some())?;
+    let mut files: Vec<(String, String)> =
+        contacts.map(|text| (contacts_file(&name(&setup.name)), text)).into_iter().collect();
+    // The whole movement is computed only if a group needs it.
+    let tracks = if setup.groups.iter().any(is_traced) { farlink_one::tracks(setup) } else { Vec::new() };
     let mut hosts = 0;
     // Hosts are numbered through all groups, in their order.
     let mut places: Vec<(String, Range<u32>)> = Vec::new();
     for (number, group) in setup.groups.iter().enumerate().filter(|(_, group)| group.hosts > 0) {
         // Group IDs may repeat; with the number they are unique.
-        let name = name(&format!("{}{}", group.id, number + 1));
-        mobility(w, setup, group, &name)?;
-        self::group(w, setup, group, &name, hosts + 1);
-        places.push((name, hosts..hosts + group.hosts));
-        hosts += group.hosts;
+        let title = name(&format!("{}{}", group.id, number + 1));
+        let range = hosts..hosts + group.hosts;
+        if is_traced(group) {
+            let file = format!("{}.{title}.positions", name(&setup.name));
+            let _ = writeln!(w, "\n[[mobility]]\nname = \"{title}\"\nmodel = \"trace\"\nfile = \"{file}\"");
+            files.push((file, positions(&tracks[range.start as usize..range.end as usize])));
+        } else {
+            mobility(w, setup, group, &title);
+        }
+        self::group(w, setup, group, &title, hosts + 1);
+        hosts = range.end;
+        places.push((title, range));
     }
     for source in &setup.sources {
         match source {
@@ -105,7 +123,7 @@ pub fn translate(setup: &Setup) -> Result<Translation, CliError> {
         }
     }
     let _ = writeln!(w, "\n[measure]\ntables = [\"bundles\", \"samples\"]");
-    Ok(Translation { scenario: out, contacts })
+    Ok(Translation { scenario: out, files })
 }
 
 fn cannot(what: &str, hint: &str) -> CliError {
@@ -148,7 +166,18 @@ fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<(), CliError> {
+/// Lines `time node x y` of tracks, whose nodes are numbered from 0.
+fn positions(tracks: &[Vec<Fix>]) -> String {
+    let mut lines = String::new();
+    for (node, track) in tracks.iter().enumerate() {
+        for (time, [x, y]) in track {
+            let _ = writeln!(lines, "{time} {node} {x} {y}");
+        }
+    }
+    lines
+}
+
+fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) {
     let [width, height] = setup.area;
     let area = format!("area = [\"{width} m\", \"{height} m\"]");
     let _ = writeln!(w, "\n[[mobility]]\nname = \"{name}\"");
@@ -160,20 +189,13 @@ fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<
             let points = vec![format!("[\"{x} m\", \"{y} m\"]"); group.hosts as usize];
             writeln!(w, "model = \"stationary\"\n{area}\npoints = [{}]", points.join(", "))
         }
-        Model::Map(_) => {
-            let [file] = &setup.maps[..] else {
-                return Err(cannot("a map of several files", "put its lines into one file"));
-            };
-            // Absolute: the scenario is written to another folder.
-            let file = std::fs::canonicalize(file)?;
-            writeln!(w, "model = \"map\"\nmap = '{}'", file.display())
-        }
+        // The others are traced.
+        _ => Ok(()),
     };
     if !matches!(group.model, Model::Stationary(_)) {
         let ([slow, fast], [short, long]) = (group.speed, group.wait);
         let _ = writeln!(w, "speed = [\"{slow} m/s\", \"{fast} m/s\"]\npause = [\"{short} s\", \"{long} s\"]");
     }
-    Ok(())
 }
 
 fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
@@ -197,6 +219,8 @@ fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
             writeln!(w, "router = \"spray-and-wait\"\nrouter_params = {{ {params} }}")
         }
         Router::Prophet { .. } => writeln!(w, "router = \"prophet\""),
+        Router::Direct => writeln!(w, "router = \"direct-delivery\""),
+        Router::FirstContact => writeln!(w, "router = \"first-contact\""),
         Router::Farlink(name) => writeln!(w, "router = \"{name}\""),
     };
 }
@@ -298,8 +322,8 @@ mod tests {
     fn read(setup: &Setup) -> Scenario {
         let translation = translate(setup).unwrap_or_else(|_| panic!("it cannot be translated"));
         let folder = tempfile::tempdir().expect("a folder");
-        if let Some(contacts) = &translation.contacts {
-            std::fs::write(folder.path().join(contacts_file(&name(&setup.name))), contacts).expect("written");
+        for (name, text) in &translation.files {
+            std::fs::write(folder.path().join(name), text).expect("written");
         }
         let file = folder.path().join("scenario.toml");
         std::fs::write(&file, &translation.scenario).expect("written");
@@ -335,8 +359,8 @@ mod tests {
             ("ProphetRouter", "prophet"),
         ] {
             let router = format!("Group.router={theirs}");
-            let setup = setup(&["terrestrial.txt"], &[&router, "Report.report1=MessageDelayReport"]);
-            assert!(setup.reporting.classes.is_empty(), "{:?}", setup.reporting.classes);
+            let setup = setup(&["terrestrial.txt"], &[&router, "Report.report1=MessageReport"]);
+            assert_eq!(setup.reporting.left_out, ["MessageReport"]);
             assert!(read(&setup).nodes.iter().all(|node| node.router.name == ours), "{theirs}");
         }
     }
@@ -363,7 +387,7 @@ mod tests {
     fn keys_without_counterpart_are_listed() {
         assert!(left_out(&setup(&["terrestrial.txt"], &[])).is_empty());
         let set = setup(&["terrestrial.txt"], &["Report.warmup=10", "Group.deleteDelivered=true"]);
-        assert_eq!(left_out(&set), ["Report.warmup", "Group.deleteDelivered"]);
+        assert_eq!(left_out(&set), ["Report.warmup has no effect here", "Group.deleteDelivered has no effect here"]);
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Held {
     pub created: f64,
     /// Number of hosts that the copy has passed since the message was made.
     pub hops: u32,
+    /// Number of the copy's path, if paths are kept.
+    pub path: u32,
     /// Copies that may still be handed on; used by routers that count copies.
     pub copies: u32,
 }
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     fn held(message: u32, received: f64) -> Held {
-        Held { message, hash: message * 7, size: 100, to: 1, received, created: 0.0, hops: 0, copies: 1 }
+        Held { message, hash: message * 7, size: 100, to: 1, received, created: 0.0, hops: 0, path: 0, copies: 1 }
     }
 
     #[test]

@@ -5,9 +5,14 @@
 use super::map::Point;
 use std::collections::HashMap;
 
+/// Cell of the point (0, 0). Rows and columns are counted from 1; row 0 and column 0 lie outside the world.
+const ORIGIN: [i32; 2] = [1, 1];
+
 /// Grid of one kind of interface.
 pub struct Grid {
     side: f64,
+    /// Number of columns and rows of the world.
+    size: [i32; 2],
     cells: HashMap<[i32; 2], Vec<u32>>,
     /// Cell of each interface, and the square inside which it certainly stays in that cell.
     places: Vec<GridPlace>,
@@ -21,15 +26,17 @@ struct GridPlace {
 }
 
 impl Grid {
-    /// Makes an empty grid with cells of `side` metres.
-    pub fn new(side: f64, interfaces: usize) -> Grid {
+    /// Makes an empty grid with cells of `side` metres in a world of `area` metres.
+    pub fn new(side: f64, area: Point, interfaces: usize) -> Grid {
         let nowhere = GridPlace { cell: [i32::MIN; 2], low: [f64::INFINITY; 2], high: [f64::NEG_INFINITY; 2] };
-        Grid { side, cells: HashMap::new(), places: vec![nowhere; interfaces] }
+        let size = area.map(|length| (length / side) as i32 + 1);
+        Grid { side, size, cells: HashMap::new(), places: vec![nowhere; interfaces] }
     }
-    /// Enters an interface into the corner cell outside the world, where The ONE places all interfaces at the start.
+    /// Enters an interface into the cell of the point (0, 0), where The ONE enters every interface before it places the
+    /// hosts.
     pub fn enter(&mut self, interface: u32) {
-        self.places[interface as usize].cell = [0, 0];
-        self.cells.entry([0, 0]).or_default().push(interface);
+        self.places[interface as usize].cell = ORIGIN;
+        self.cells.entry(ORIGIN).or_default().push(interface);
     }
     /// Records an interface's position and returns the distance to its cell's border, metres. An interface that enters
     /// a cell goes to the end of the cell's list.
@@ -45,8 +52,7 @@ impl Grid {
         axis(0).min(axis(1))
     }
     fn change(&mut self, interface: u32, at: Point) {
-        // Rows and columns are counted from 1; row 0 and column 0 lie outside the world.
-        let cell = [(at[0] / self.side) as i32 + 1, (at[1] / self.side) as i32 + 1];
+        let cell = [0, 1].map(|axis| (at[axis] / self.side) as i32 + ORIGIN[axis]);
         let old = self.places[interface as usize].cell;
         if old != cell {
             // A cell lists its interfaces in order of arrival. The ONE searches them in this order, which decides who
@@ -62,6 +68,11 @@ impl Grid {
         let low = [0, 1].map(|axis| f64::from(cell[axis] - 1) * self.side + slack);
         let high = [0, 1].map(|axis| f64::from(cell[axis]) * self.side - slack);
         self.places[interface as usize] = GridPlace { cell, low, high };
+    }
+    /// Whether an interface is in a cell of the world; The ONE ends with an error where one is not.
+    pub fn holds(&self, interface: u32) -> bool {
+        let cell = self.places[interface as usize].cell;
+        [0, 1].iter().all(|&axis| (ORIGIN[axis]..=self.size[axis]).contains(&cell[axis]))
     }
     /// Collects the interfaces of the nine cells around an interface, in search order.
     pub fn around(&self, interface: u32, found: &mut Vec<u32>) {
@@ -167,28 +178,42 @@ mod tests {
 
     #[test]
     fn moved_host_goes_last_in_cell() {
-        let mut grid = Grid::new(100.0, 4);
+        let mut grid = Grid::new(100.0, [500.0; 2], 4);
         (0..4).for_each(|interface| grid.enter(interface));
         let mut found = Vec::new();
         grid.update(2, [150.0, 50.0]);
         grid.update(0, [120.0, 10.0]);
         grid.update(3, [10.0, 10.0]);
         grid.around(0, &mut found);
-        // The order is by row, then by column, then by arrival. Interface 1 is still in the corner cell outside the
-        // world, which is not adjacent.
-        assert_eq!(found, [3, 2, 0]);
-        grid.around(3, &mut found);
+        // By row, then by column, then by arrival. Interface 1 was never updated, and interface 3 did not leave the
+        // cell in which it began, so neither is behind the others of that cell.
         assert_eq!(found, [1, 3, 2, 0]);
+        grid.update(1, [250.0, 10.0]);
+        grid.update(1, [10.0, 10.0]);
+        grid.around(3, &mut found);
+        assert_eq!(found, [3, 1, 2, 0]);
     }
 
     #[test]
     fn cell_border_distance_is_exact() {
-        let mut grid = Grid::new(100.0, 1);
+        let mut grid = Grid::new(100.0, [500.0; 2], 1);
         // 30 m below the upper border of the cell, whose borders are multiples of 100 m.
         grid.enter(0);
         assert!((grid.update(0, [150.0, 230.0]) - 30.0).abs() < 1e-3);
         assert!(grid.update(0, [200.0, 200.0]) < 1e-3);
         assert_eq!(grid.places[0].cell, [3, 3]);
+    }
+
+    #[test]
+    fn grid_ends_with_its_last_whole_cell() {
+        // A world of 250 m has three columns of 100 m; the cell of a point just below 0 is the first one, by rounding
+        // towards 0.
+        let mut grid = Grid::new(100.0, [250.0; 2], 1);
+        grid.enter(0);
+        for (at, holds) in [(-99.0, true), (-100.0, false), (0.0, true), (299.0, true), (300.0, false)] {
+            grid.update(0, [at, 10.0]);
+            assert_eq!(grid.holds(0), holds, "{at}");
+        }
     }
 
     #[test]

@@ -9,8 +9,9 @@
 //! |---|---|
 //! | `java/` | random numbers, number formatting, iteration orders of Java's collections |
 //! | `settings/` | keys, values of runs, supported features |
-//! | `events.rs`, `map.rs` | files that settings name |
+//! | `events.rs`, `wkt.rs`, `map.rs` | files that settings name |
 //! | `movement.rs`, `contacts.rs`, `links.rs` | positions of hosts, contacts between them |
+//! | `tracks.rs` | positions of hosts for other simulators |
 //! | `world.rs`, `transfers.rs`, `buffer.rs` | steps, transfers, held messages |
 //! | `routers/` | forwarding decisions |
 //! | `reports/` | output files |
@@ -27,13 +28,16 @@ mod movement;
 mod reports;
 mod routers;
 pub mod settings;
+mod tracks;
 mod transfers;
+mod wkt;
 mod world;
 
 pub use events::{Event, EventKind};
 pub use failure::Failure;
 pub use reports::Figures;
 pub use settings::{Mistake, Setup, Values};
+pub use tracks::{Fix, tracks};
 pub use world::World;
 
 use std::path::{Path, PathBuf};

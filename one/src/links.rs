@@ -1,8 +1,14 @@
 //! Contacts between interfaces: detection, connection, disconnection.
 
-use super::map::distance;
+use super::map::{Point, distance};
 use super::reports::Happened;
+use super::settings::Mistake;
 use super::world::{Link, World};
+
+fn outside(host: &str, [x, y]: Point) -> Mistake {
+    let what = format!("host {host} is at {x}, {y} m, outside the world, where The ONE ends with an error");
+    Mistake::new(what, "make MovementModel.worldSize larger, or move its places")
+}
 
 impl World<'_> {
     pub(super) fn touch(&mut self, host: u32) {
@@ -39,6 +45,10 @@ impl World<'_> {
         for radio in self.first_radio[host as usize]..self.first_radio[host as usize + 1] {
             let kind = self.radios[radio as usize].kind as usize;
             let border = self.grids[kind].update(radio, at);
+            if !self.grids[kind].holds(radio) {
+                self.failed = Some(outside(&self.names.hosts[host as usize], at));
+                return;
+            }
             let range = self.setup.radios[kind].range;
             if self.slack(radio, range).is_none() {
                 // Only a changed contact needs a search; The ONE searches in every step with the same result.
@@ -54,7 +64,9 @@ impl World<'_> {
         // Break contacts out of range first, then make new ones: the order in which The ONE reports them.
         let mut place = 0;
         while let Some(link) = self.radios[radio as usize].links.get(place).copied() {
-            if self.far(radio, link.radio) > range { self.disconnect(radio, place) } else { place += 1 }
+            // An event can connect interfaces of two kinds: the shorter range counts.
+            let theirs = self.setup.radios[self.radios[link.radio as usize].kind as usize].range;
+            if self.far(radio, link.radio) > range.min(theirs) { self.disconnect(radio, place) } else { place += 1 }
         }
         let mut found = std::mem::take(&mut self.found);
         self.grids[kind].around(radio, &mut found);

@@ -2,7 +2,7 @@
 
 use super::buffer::Held;
 use super::reports::Happened;
-use super::settings::Router;
+use super::settings::{Mistake, Router};
 use super::world::{Link, World};
 
 /// Connection between two hosts.
@@ -118,6 +118,9 @@ impl World<'_> {
     }
 
     fn sent(&mut self, host: u32, message: u32) {
+        if self.setup.router == Router::FirstContact {
+            self.delete(host, message, false);
+        }
         // Spray and wait: the sender keeps the larger half of the copies, or all but one.
         if let Router::Spray { binary, .. } = self.setup.router {
             let held = self.buffers[host as usize].held_mut().iter_mut().find(|held| held.message == message);
@@ -140,7 +143,7 @@ impl World<'_> {
             self.buffers[to as usize].put(held);
         }
         self.known.set(to, held.message, true);
-        self.record(Happened::Done { from, to, message: held.message, hops: held.hops, last, first });
+        self.record(Happened::Done { from, to, message: held.message, hops: held.hops, path: held.path, last, first });
     }
 
     /// Adds a new message of the host's own, even if there is no room.
@@ -171,9 +174,14 @@ impl World<'_> {
         if (held.to != to && self.minutes_left(&held) <= 0) || !self.make_room(to, held.size) {
             return Answer::Denied;
         }
+        // Asked last, when room was made already, as in The ONE.
+        if self.setup.router == Router::FirstContact && self.names.backwards(held.path).any(|host| host == to) {
+            return Answer::Denied;
+        }
+        let path = self.longer_path(to, Some(held.path));
         let wire = &mut self.wires[link.wire as usize];
         let done = self.clock + f64::from(held.size) / f64::from(wire.speed);
-        wire.flight = Some(TransferFlight { held: Held { hops: held.hops + 1, ..held }, from, to, done });
+        wire.flight = Some(TransferFlight { held: Held { hops: held.hops + 1, path, ..held }, from, to, done });
         self.sending[from as usize] = Some(link.wire);
         // Two units for the sender (sending, and its end of the connection), one for the receiver.
         self.pulses[from as usize].engaged += 2;
@@ -197,8 +205,15 @@ impl World<'_> {
     }
 
     fn delete(&mut self, host: u32, message: u32, dropped: bool) {
-        if let Some(place) = self.buffers[host as usize].place(message) {
-            self.delete_at(host, place, dropped);
+        match self.buffers[host as usize].place(message) {
+            Some(place) => self.delete_at(host, place, dropped),
+            // Two contacts with the destination, over two interfaces: each asks to delete the message.
+            None => {
+                let (host, id) = (&self.names.hosts[host as usize], &self.names.messages[message as usize].id);
+                let what =
+                    format!("host {host} deletes {id} twice at {} s, where The ONE ends with an error", self.clock);
+                self.failed = Some(Mistake::new(what, "leave deleteDelivered out, or give hosts one interface each"));
+            }
         }
     }
 
@@ -221,10 +236,6 @@ impl World<'_> {
     }
 
     fn minutes_left(&self, held: &Held) -> i32 {
-        // Integer division truncates: a message expires up to one minute early, as in The ONE.
-        match self.names.messages[held.message as usize].lifetime {
-            None => i32::MAX,
-            Some(minutes) => ((f64::from(minutes) * 60.0 - (self.clock - held.created)) / 60.0) as i32,
-        }
+        self.names.messages[held.message as usize].minutes_left(self.clock).unwrap_or(i32::MAX)
     }
 }

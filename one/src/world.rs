@@ -75,8 +75,11 @@ pub struct World<'a> {
     pub(super) sending: Vec<Option<u32>>,
     pub(super) predictions: Predictions,
     pub(super) names: Names,
+    keeps_paths: bool,
     taken: HashSet<String>,
     reports: Reports,
+    /// Reason for which The ONE would end here with an error.
+    pub(super) failed: Option<Mistake>,
     pub(super) found: Vec<u32>,
     pub(super) links: Vec<Link>,
     pub(super) listed: Vec<Held>,
@@ -91,9 +94,8 @@ impl<'a> World<'a> {
         let (mut rules, mut radios, mut first_radio) = (Vec::new(), Vec::new(), vec![0]);
         let (mut buffers, mut hosts) = (Vec::new(), Vec::new());
         for group in &setup.groups {
-            for _ in 0..group.hosts {
-                let host = movers.len() as u32;
-                movers.add(group, -setup.warmup);
+            movers.add(group, -setup.warmup);
+            for host in hosts.len() as u32..movers.len() as u32 {
                 let kinds = group.radios.iter().map(|&kind| Radio { host, kind: kind as u32, links: Vec::new() });
                 radios.extend(kinds);
                 first_radio.push(radios.len() as u32);
@@ -103,10 +105,10 @@ impl<'a> World<'a> {
                 hosts.push(format!("{}{host}", group.id));
             }
         }
-        let side = |range: f64| (range * f64::from(setup.cell_factor)).ceil();
         // Interfaces enter the grids in the order of hosts, which decides searches until the interfaces change their
         // cells.
-        let mut grids: Vec<Grid> = setup.radios.iter().map(|kind| Grid::new(side(kind.range), radios.len())).collect();
+        let grid = |range: f64| Grid::new((range * f64::from(setup.cell_factor)).ceil(), setup.area, radios.len());
+        let mut grids: Vec<Grid> = setup.radios.iter().map(|kind| grid(kind.range)).collect();
         for (number, radio) in radios.iter().enumerate() {
             grids[radio.kind as usize].enter(number as u32);
         }
@@ -134,10 +136,12 @@ impl<'a> World<'a> {
                 Router::Prophet { .. } => Predictions::new(count),
                 _ => Predictions::default(),
             },
-            names: Names { hosts, messages: Vec::new() },
+            names: Names { hosts, messages: Vec::new(), paths: Vec::new() },
+            keeps_paths: setup.keeps_paths(),
             taken: HashSet::new(),
             movers,
             reports,
+            failed: None,
             found: Vec::new(),
             links: Vec::new(),
             listed: Vec::new(),
@@ -150,7 +154,7 @@ impl<'a> World<'a> {
     /// Runs to the end.
     ///
     /// # Errors
-    /// Fails on a duplicate message name.
+    /// Fails on a duplicate message name, and where The ONE ends with an error.
     pub fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Result<(), Mistake> {
         self.warm_up();
         // About 200 progress reports in a run.
@@ -162,13 +166,13 @@ impl<'a> World<'a> {
                 self.clock = event.time;
                 self.happen(event)?;
                 // All hosts are updated after each event and after each step, as in The ONE.
-                self.update_hosts();
+                self.update_hosts()?;
             }
             self.move_hosts(self.setup.step);
             self.clock = until;
             self.step += 1;
             self.begin_step();
-            self.update_hosts();
+            self.update_hosts()?;
             if self.step.is_multiple_of(every) {
                 progress(self.clock);
             }
@@ -201,7 +205,7 @@ impl<'a> World<'a> {
         self.movers.advance(seconds, self.clock);
     }
 
-    fn update_hosts(&mut self) {
+    fn update_hosts(&mut self) -> Result<(), Mistake> {
         let mut order = std::mem::take(&mut self.order);
         // Shuffled in place from the previous order, with the second as the seed: as in The ONE.
         if self.setup.shuffle {
@@ -211,12 +215,17 @@ impl<'a> World<'a> {
             }
         }
         for &host in &order {
+            // A host without an interface is never updated: it keeps even expired messages.
+            if self.first_radio[host as usize] == self.first_radio[host as usize + 1] {
+                continue;
+            }
             if self.setup.simulate && self.pulses[host as usize].quiet <= self.step {
                 self.look_around(host);
             }
             self.update_router(host);
         }
         self.order = order;
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     // A contact of a host without an interface, or a repeated name, is an error of the settings, reported with a hint.
@@ -249,12 +258,22 @@ impl<'a> World<'a> {
                 }
                 let (message, hash) = (self.names.messages.len() as u32, spread(string_hash(&id)));
                 let lifetime = self.rules[from as usize].lifetime;
-                self.names.messages.push(Message { id, from, to, created: self.clock, lifetime });
-                let (received, created, hops) = (self.clock, self.clock, 0);
-                self.create(from, Held { message, hash, size, to, received, created, hops, copies: 1 });
+                self.names.messages.push(Message { id, from, to, size, created: self.clock, lifetime });
+                let (received, created, hops, path) = (self.clock, self.clock, 0, self.longer_path(from, None));
+                self.create(from, Held { message, hash, size, to, received, created, hops, path, copies: 1 });
             }
         }
         Ok(())
+    }
+
+    /// Number of a path with one more host.
+    pub(super) fn longer_path(&mut self, host: u32, before: Option<u32>) -> u32 {
+        if !self.keeps_paths {
+            return 0;
+        }
+        let path = self.names.paths.len() as u32;
+        self.names.paths.push([host, before.unwrap_or(path)]);
+        path
     }
 
     pub(super) fn record(&mut self, happened: Happened) {

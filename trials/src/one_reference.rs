@@ -1,6 +1,7 @@
 //! `cargo xtask one-reference`: compares reports of `farlink one` with those of The ONE, for a folder of its settings
-//! and reports.
+//! and reports, or by running it.
 
+mod make;
 mod rows;
 
 use crate::{Chore, tools};
@@ -13,8 +14,11 @@ use std::process::{Command, Stdio};
 /// The chore `cargo xtask one-reference`.
 pub const CHORE: Chore = Chore {
     name: "one-reference",
-    usage: "--reference DIR [--only WORD]",
-    help: "Runs settings of The ONE and compares reports with those it wrote; prints a table.\n\
+    usage: "--make CHECKOUT [FILE...] | --reference DIR [--only WORD]",
+    help: "Runs settings of The ONE and compares reports with those it wrote, byte for byte.\n\
+           \n\
+           --make runs the settings of one/tests/data/logs in a checkout of The ONE, which needs a JDK, and writes the\n\
+           SHA-256 of each report beside them; the tests of one/ compare ours with those. FILEs are compared only.\n\
            \n\
            DIR holds settings/, events/, maps/, out/anchors/ (reports, compared byte for byte) and out/*_runs.csv\n\
            (figures of MessageStatsReport, a run a row). --only keeps rows whose file and label have WORD in them.\n\
@@ -32,6 +36,9 @@ struct Tally {
 
 fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
+    if let Some(checkout) = arguments.word("--make")? {
+        return make::make(checkout, &arguments.rest()?);
+    }
     let reference = arguments.word("--reference")?.context("--reference DIR is missing: the folder of references")?;
     let reference = Path::new(reference).canonicalize().with_context(|| format!("{reference} is no folder"))?;
     let only = arguments.word("--only")?.unwrap_or_default();

@@ -150,8 +150,8 @@ mod tests {
     use crate::reports::Message;
 
     fn names() -> Names {
-        let message = |created: f64| Message { id: "A1".into(), from: 0, to: 1, created, lifetime: None };
-        Names { hosts: vec!["a0".into(), "a1".into()], messages: vec![message(10.0), message(50.0)] }
+        let message = |created: f64| Message { id: "A1".into(), from: 0, to: 1, size: 1, created, lifetime: None };
+        Names { hosts: vec!["a0".into(), "a1".into()], messages: vec![message(10.0), message(50.0)], paths: Vec::new() }
     }
     fn of(figures: &Figures, name: &str) -> f64 {
         figures.values().find(|(known, _)| *known == name).map_or(-1.0, |(_, value)| value)
@@ -161,7 +161,7 @@ mod tests {
     fn deliveries_count_once_relays_each_time() {
         let (names, mut counted) = (names(), Statistics::new(0.0));
         counted.record(10.0, &Happened::Created { message: 0, from: 0 }, &names);
-        let done = |first: bool| Happened::Done { from: 0, to: 1, message: 0, hops: 2, last: true, first };
+        let done = |first: bool| Happened::Done { from: 0, to: 1, message: 0, hops: 2, path: 0, last: true, first };
         counted.record(30.0, &done(true), &names);
         counted.record(40.0, &done(false), &names);
         counted.record(45.0, &Happened::Deleted { host: 0, message: 0, received: 10.0, dropped: true }, &names);

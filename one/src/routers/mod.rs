@@ -25,7 +25,9 @@ impl World<'_> {
             && !self.exchange_deliverable(host, &links)
         {
             match self.setup.router {
-                Router::Epidemic => self.epidemic(host, &links),
+                // First contact offers the same; it differs in what remains, and in what is taken.
+                Router::Epidemic | Router::FirstContact => self.epidemic(host, &links),
+                Router::Direct => {}
                 Router::Spray { .. } => self.spray(host, &links),
                 Router::Prophet { .. } => self.prophet(host, &links),
                 // The settings refuse these routers outside Farlink's own world.

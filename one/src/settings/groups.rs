@@ -1,7 +1,8 @@
 //! Host groups and the features they name: interfaces, movement, maps, routers.
 
 use super::mistake::Mistake;
-use super::setup::{Group, Model, RadioKind, Router, Setup, above_zero, at_least_one, not_covered, parts, refuse};
+use super::movement;
+use super::setup::{Group, RadioKind, Router, Setup, above_zero, at_least_one, not_covered, parts, refuse};
 use super::values::{Value, Values};
 use crate::map::Town;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use std::sync::Arc;
 const MOST_HOSTS: u64 = 100_000;
 /// Largest number of hosts with tables of predictabilities, which hold one number for each pair.
 const MOST_PREDICTED: u64 = 5_000;
-/// Largest range and coordinate, metres.
+/// Classes of interfaces whose speed varies, which Farlink's own world replaces.
+const VARYING: [&str; 2] = ["DistanceCapacityInterface", "InterferenceLimitedInterface"];
+/// Largest range, metres.
 const FARTHEST: f64 = 1e9;
-const LONGEST_MAP: u64 = 256 << 20;
 
 impl Setup {
     pub(super) fn add_groups(&mut self, values: &Values) -> Result<(), Mistake> {
@@ -60,19 +62,29 @@ impl Setup {
             let interface = values.need(spaces, &format!("interface{number}"))?;
             let kind = self.radio(values, &interface)?;
             if radios.contains(&kind) {
-                return Err(not_covered(Some(&interface), "give a host each interface once"));
+                return Err(not_covered(&interface, "give a host each interface once"));
             }
             radios.push(kind);
         }
         let queue = get("sendQueue");
-        let fifo = match queue.as_ref().map_or(Ok(1), Value::whole)? {
-            1 => false,
-            2 => true,
-            _ => return Err(not_covered(queue.as_ref(), "write 1 (shuffled) or 2 (first in, first out)")),
+        let word = queue.as_ref().map_or(String::new(), |queue| queue.text.to_ascii_uppercase());
+        let fifo = match word.as_str() {
+            "RANDOM" => false,
+            "FIFO" => true,
+            _ => match queue.as_ref().map_or(Ok(1), Value::whole)? {
+                1 => false,
+                2 => true,
+                _ => {
+                    let hint = "write 1 (shuffled) or 2 (first in, first out)";
+                    return Err(
+                        queue.map_or_else(|| Mistake::new("no queue", hint), |queue| queue.wrong("no queue", hint))
+                    );
+                }
+            },
         };
         let lifetime = get("msgTtl").map(|value| {
             let minutes = value.whole()?;
-            let fits = (0..=35_791_394).contains(&minutes);
+            let fits = (-1..=35_791_394).contains(&minutes);
             if fits { Ok(minutes) } else { Err(value.wrong("not 0 to 35791394 minutes", "leave it out for no end")) }
         });
         Ok(Group {
@@ -80,58 +92,15 @@ impl Setup {
             hosts: values.need(spaces, "nrofHosts")?.count()?,
             radios,
             model: self.model(values, spaces, &model, town)?,
+            active: movement::active(values, spaces)?,
             speed: get("speed").map_or(Ok([1.0; 2]), |value| value.range())?,
             wait: get("waitTime").map_or(Ok([0.0; 2]), |value| value.range())?,
             buffer: get("bufferSize").map_or(Ok(i64::from(i32::MAX)), |value| value.long())?,
-            lifetime: lifetime.transpose()?,
+            // -1 is The ONE's own value for no end.
+            lifetime: lifetime.transpose()?.filter(|&minutes| minutes >= 0),
             fifo,
             delete_delivered: get("deleteDelivered").map_or(Ok(false), |value| value.truth())?,
         })
-    }
-
-    fn model(
-        &mut self,
-        values: &Values,
-        spaces: &[&str],
-        name: &Value,
-        town: &mut Option<Arc<Town>>,
-    ) -> Result<Model, Mistake> {
-        match name.text.as_str() {
-            "RandomWaypoint" => Ok(Model::Waypoint),
-            "RandomWalk" => Ok(Model::Walk),
-            "StationaryMovement" => {
-                let place = values.need(spaces, "nodeLocation")?;
-                let at = place.pair()?;
-                if at.iter().any(|length| length.abs() > FARTHEST) {
-                    return Err(place.wrong("too far out", format!("write up to {FARTHEST} metres")));
-                }
-                Ok(Model::Stationary(at))
-            }
-            "ShortestPathMapBasedMovement" => {
-                let read = match town.take() {
-                    Some(read) => read,
-                    None => Arc::new(self.map(values)?),
-                };
-                *town = Some(Arc::clone(&read));
-                Ok(Model::Map(read))
-            }
-            _ => Err(not_covered(
-                Some(name),
-                "exact are RandomWaypoint, RandomWalk, ShortestPathMapBasedMovement and StationaryMovement",
-            )),
-        }
-    }
-
-    fn map(&mut self, values: &Values) -> Result<Town, Mistake> {
-        let files = values.need(&["MapBasedMovement"], "nrofMapFiles")?;
-        let mut texts = Vec::new();
-        for number in 1..=parts(&files)? {
-            let named = values.need(&["MapBasedMovement"], &format!("mapFile{number}"))?;
-            let (file, bytes) = values.file(&named, LONGEST_MAP)?;
-            self.maps.push(file.clone());
-            texts.push((file, String::from_utf8_lossy(&bytes).into_owned()));
-        }
-        Town::read(&texts, self.area)
     }
 
     fn radio(&mut self, values: &Values, interface: &Value) -> Result<usize, Mistake> {
@@ -146,10 +115,17 @@ impl Setup {
                 format!("name an interface that has one, or add a line `{name}.type = SimpleBroadcastInterface`");
             return Err(interface.wrong(format!("{name}.type is missing"), hint));
         };
+        let (range, mut speed) = (values.need(&[name], "transmitRange")?, values.need(&[name], "transmitSpeed")?);
         if kind.text != "SimpleBroadcastInterface" {
-            return Err(not_covered(Some(&kind), "exact is SimpleBroadcastInterface"));
+            if !values.translated || !VARYING.contains(&kind.text.as_str()) {
+                return Err(not_covered(&kind, "exact is SimpleBroadcastInterface"));
+            }
+            // The speeds by distance, the first one for no distance; The ONE ignores the other speed.
+            if let Some(speeds) = values.find(&[name], "transmitSpeeds") {
+                speed = speeds.first();
+            }
+            self.left_out.push(kind.wrong(format!("its speed is always {} here", speed.text), "").told());
         }
-        let (range, speed) = (values.need(&[name], "transmitRange")?, values.need(&[name], "transmitSpeed")?);
         let metres = above_zero(&range, range.number()?)?;
         if metres > FARTHEST {
             return Err(range.wrong("too far", format!("write up to {FARTHEST} metres")));
@@ -159,12 +135,9 @@ impl Setup {
     }
 }
 
-/// Router classes of The ONE that are not reproduced, each with the name of Farlink's own router for it.
-const FARLINK: [(&str, &str); 3] = [
-    ("DirectDeliveryRouter", "direct-delivery"),
-    ("FirstContactRouter", "first-contact"),
-    ("MaxPropRouter", "maxprop"),
-];
+/// Routers that are reproduced, for hints.
+const ROUTERS: &str =
+    "exact are EpidemicRouter, SprayAndWaitRouter, ProphetRouter, DirectDeliveryRouter and FirstContactRouter";
 
 fn routing(values: &Values, router: &Value, fifo: bool) -> Result<Router, Mistake> {
     let own = [router.text.as_str()];
@@ -178,7 +151,8 @@ fn routing(values: &Values, router: &Value, fifo: bool) -> Result<Router, Mistak
             "with sendQueue = 1 the order of equals depends on where Java's objects lie in memory, and changes with \
              each start of The ONE",
             "--set Group.sendQueue=2 makes it repeatable, here and there",
-        )),
+        )
+        .of_uncovered()),
         "ProphetRouter" => {
             let unit = values.need(&own, "secondsInTimeUnit")?;
             let number = |key: &str, default: f64| values.find(&own, key).map_or(Ok(default), |value| value.positive());
@@ -188,13 +162,13 @@ fn routing(values: &Values, router: &Value, fifo: bool) -> Result<Router, Mistak
                 gamma: number("gamma", 0.98)?,
             })
         }
-        name => match FARLINK.iter().find(|(other, _)| *other == name) {
-            Some((_, ours)) if values.translated => Ok(Router::Farlink(ours)),
-            Some(_) => Err(not_covered(
-                Some(router),
-                "exact are EpidemicRouter, SprayAndWaitRouter and ProphetRouter; `--mode fast` has this one, too",
-            )),
-            None => Err(not_covered(Some(router), "exact are EpidemicRouter, SprayAndWaitRouter and ProphetRouter")),
-        },
+        "DirectDeliveryRouter" => Ok(Router::Direct),
+        "FirstContactRouter" => Ok(Router::FirstContact),
+        "ProphetV2Router" if values.translated => Ok(Router::Farlink("prophet")),
+        "MaxPropRouter" if values.translated => Ok(Router::Farlink("maxprop")),
+        "MaxPropRouter" | "ProphetV2Router" => {
+            Err(not_covered(router, &format!("{ROUTERS}; `--mode fast` has this one, too")))
+        }
+        _ => Err(not_covered(router, ROUTERS)),
     }
 }

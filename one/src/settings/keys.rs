@@ -1,5 +1,6 @@
 //! Tables of keys, from which the reference page and the warning about unknown keys are made.
 
+use super::values::{Value, Values};
 use farlink_base::nearest_name;
 
 /// Key that a run reads, with its row of the reference page.
@@ -33,6 +34,12 @@ pub const KEYS: &[Key] = &[
     key("<interface>", "type", "required", "`SimpleBroadcastInterface`."),
     key("<interface>", "transmitRange", "required", "Metres."),
     key("<interface>", "transmitSpeed", "required", "Bytes a second."),
+    key(
+        "<interface>",
+        "transmitSpeeds",
+        "none",
+        "Bytes a second by distance, of interfaces that only mode fast has: it takes the first.",
+    ),
     key("GroupN", "groupID", "required", "First part of the names of its hosts; the second is their number."),
     key("GroupN", "nrofHosts", "required", "How many hosts."),
     key("GroupN", "nrofInterfaces", "0", "How many interfaces each has."),
@@ -41,7 +48,8 @@ pub const KEYS: &[Key] = &[
         "GroupN",
         "movementModel",
         "required",
-        "`RandomWaypoint`, `RandomWalk`, `ShortestPathMapBasedMovement`, `StationaryMovement`.",
+        "`RandomWaypoint`, `RandomWalk`, `ClusterMovement`, `StationaryMovement`, `MapBasedMovement`, \
+         `ShortestPathMapBasedMovement`, `MapRouteMovement`.",
     ),
     key(
         "GroupN",
@@ -56,11 +64,27 @@ pub const KEYS: &[Key] = &[
     key("GroupN", "speed", "1, 1", "Metres a second, least and most."),
     key("GroupN", "waitTime", "0, 0", "Seconds of rest between ways, least and most."),
     key("GroupN", "nodeLocation", "required", "Where hosts of `StationaryMovement` are."),
+    key("GroupN", "clusterCenter", "100, 100", "Centre of `ClusterMovement`, metres."),
+    key("GroupN", "clusterRange", "100", "Radius of `ClusterMovement`, metres."),
+    key("GroupN", "okMaps", "all", "Numbers of the map files whose streets the hosts use."),
+    key(
+        "GroupN",
+        "pois",
+        "none",
+        "Points of interest of `ShortestPathMapBasedMovement`: number of a `poiFileK`, probability, and so on.",
+    ),
+    key("GroupN", "routeFile", "required", "Stops of `MapRouteMovement`: a `LINESTRING` each route."),
+    key("GroupN", "routeType", "required", "1: after the last stop comes the first; 2: to and fro."),
+    key("GroupN", "routeFirstStop", "random", "Stop at which the hosts of `MapRouteMovement` begin, from 0."),
+    key("GroupN", "activeTimes", "always", "Seconds between which the hosts move: begin, end, begin, end."),
+    key("GroupN", "activePeriods", "always", "Seconds for which hosts move, and do not, in turns."),
+    key("GroupN", "activePeriodsOffset", "0", "Seconds of the first period that are over when the run begins."),
     key("MovementModel", "worldSize", "required", "Width and height in metres."),
     key("MovementModel", "rngSeed", "0", "Seed of all movement."),
     key("MovementModel", "warmup", "0", "Seconds of movement before the run."),
     key("MapBasedMovement", "nrofMapFiles", "required", "How many map files there are, where a group walks on a map."),
     key("MapBasedMovement", "mapFileK", "required", "Streets: `LINESTRING` and `MULTILINESTRING` in well-known text."),
+    key("PointsOfInterest", "poiFileK", "required", "Points of interest: `POINT` in well-known text."),
     key("Events", "nrof", "0", "How many sources of events there are."),
     key("EventsK", "class", "required", "`MessageEventGenerator`, `ExternalEventsQueue`."),
     key("EventsK", "interval", "required", "Whole seconds between messages, least and most; the most is never drawn."),
@@ -94,10 +118,16 @@ pub const KEYS: &[Key] = &[
     key("ProphetRouter", "beta", "0.25", "Weight of what is known through another host."),
     key("ProphetRouter", "gamma", "0.98", "What a time unit leaves of a predictability."),
     key("Report", "nrofReports", "required", "How many reports there are."),
-    key("Report", "reportK", "required", "`MessageStatsReport`, `EventLogReport`, `ConnectivityONEReport`."),
+    key("Report", "reportK", "required", "A class; those of the list above are written."),
     key("Report", "reportDir", "reports/", "Folder of reports; `--out` names another."),
-    key("Report", "warmup", "0", "Messages made in the first so many seconds are not counted."),
-    key("Report", "precision", "4", "Decimals of numbers in `MessageStatsReport`."),
+    key(
+        "Report",
+        "warmup",
+        "0",
+        "What begins in the first so many seconds is not counted. Event logs know no warm-up.",
+    ),
+    key("Report", "precision", "4", "Decimals of numbers, but for those of event logs and contacts."),
+    key("Report", "granularity", "1", "Seconds of a row of `ContactTimesReport` and `InterContactTimesReport`."),
 ];
 
 /// Key that would change the run in an unsupported way.
@@ -119,20 +149,39 @@ const fn refused(space: &'static str, name: &'static str, harmless: &'static str
 /// Keys that are refused unless their value has no effect.
 pub const REFUSED: &[Refused] = &[
     refused("Optimization", "simulateConnectionsOnce", "false", "contacts looked for once only"),
-    refused("GroupN", "activeTimes", "", "hosts that are active at times"),
-    refused("GroupN", "activePeriods", "", "hosts that are active at times"),
-    refused("GroupN", "okMaps", "", "groups that keep to some of the maps"),
-    refused("GroupN", "pois", "", "points of interest"),
     refused("GroupN", "nrofApplications", "0", "applications on hosts"),
     refused("GroupN", "mtaPolicy", "", "policies of acceptance"),
     refused("GroupN", "initialEnergy", "", "energy"),
     refused("GroupN", "net.scanInterval", "0", "interfaces that scan at intervals"),
     refused("GroupN", "net.activenessOffsetJitter", "0", "interfaces that are active at times"),
+    refused("GroupN", "net.activeTimes", "", "interfaces that are active at times"),
+    refused("GroupN", "net.activePeriods", "", "interfaces that are active at times"),
     refused("<interface>", "scanInterval", "0", "interfaces that scan at intervals"),
     refused("<interface>", "activenessOffsetJitter", "0", "interfaces that are active at times"),
     refused("EventsK", "responseSize", "0", "answers to messages"),
     refused("Report", "output", "", "reports in files of another name"),
+    refused("Report", "interval", "-1", "reports in several files"),
 ];
+
+impl Refused {
+    /// Whether a value asks for what is refused.
+    pub fn concerns(&self, text: &str) -> bool {
+        // Values are also compared as numbers: `0.0` is as harmless as `0`.
+        let number = |text: &str| text.parse::<f64>().ok();
+        text != self.harmless && (number(text) != number(self.harmless) || number(text).is_none())
+    }
+}
+
+/// Refused keys that a file sets, each with what it asks for, for a world that leaves them out.
+pub fn left_out(values: &Values) -> Vec<String> {
+    let line = |value: Value| {
+        let (space, name) = value.key.split_once('.')?;
+        let fits = |key: &&Refused| is_space(key.space, space) && key.name == name && key.concerns(&value.text);
+        let key = REFUSED.iter().find(fits)?;
+        Some(value.wrong(format!("{} are left out", key.what), "").told())
+    };
+    values.all().filter_map(line).collect()
+}
 
 /// Namespaces that concern only a screen, a debugger, or unsupported routers and models.
 const IGNORED: &[&str] = &["GUI", "DTNSim"];

@@ -1,10 +1,12 @@
 //! Configuration of a run, derived from the values of its settings.
 
-use super::keys::REFUSED;
+use super::keys::{REFUSED, left_out};
 use super::mistake::Mistake;
+use super::reporting;
 use super::sources::{self, Source};
 use super::values::{Value, Values};
-use crate::map::Town;
+use crate::map::{Allowed, Town};
+use crate::reports::MessageKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,6 +37,10 @@ pub enum Router {
         /// Factor by which a predictability shrinks in a time unit.
         gamma: f64,
     },
+    /// Router class `DirectDeliveryRouter` of The ONE.
+    Direct,
+    /// Router class `FirstContactRouter` of The ONE.
+    FirstContact,
     /// Router that is not reproduced, by Farlink's name for it; only with [`Values::translated`].
     Farlink(&'static str),
 }
@@ -46,10 +52,62 @@ pub enum Model {
     Waypoint,
     /// Movement class `RandomWalk` of The ONE.
     Walk,
-    /// Movement class `ShortestPathMapBasedMovement` of The ONE.
-    Map(Arc<Town>),
     /// Movement class `StationaryMovement` of The ONE.
     Stationary([f64; 2]),
+    /// Movement class `ClusterMovement` of The ONE: random waypoints in a circle.
+    Cluster {
+        /// Centre of the circle, metres.
+        centre: [f64; 2],
+        /// Radius of the circle, metres.
+        range: f64,
+    },
+    /// Movement class `ShortestPathMapBasedMovement` of The ONE.
+    Map {
+        /// Streets of the group.
+        streets: Streets,
+        /// Groups of points of interest, each with its probability.
+        pois: Arc<Vec<(f64, Vec<u32>)>>,
+    },
+    /// Movement class `MapBasedMovement` of The ONE.
+    Wander(Streets),
+    /// Movement class `MapRouteMovement` of The ONE.
+    Route {
+        /// Streets of the group.
+        streets: Streets,
+        /// Stops of each route, of which the hosts take one after the other.
+        routes: Arc<Vec<Vec<u32>>>,
+        /// Whether the first stop follows the last one; otherwise hosts turn around.
+        circular: bool,
+        /// Index of the first stop; random if `None`.
+        first: Option<i32>,
+    },
+}
+
+/// Map of a group, with the part that its hosts use.
+#[derive(Clone, Debug)]
+pub struct Streets {
+    /// The whole map.
+    pub town: Arc<Town>,
+    /// Places that hosts of the group use.
+    pub allowed: Allowed,
+}
+
+/// Times at which the hosts of a group move.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Active {
+    /// From begin to end.
+    Always,
+    /// Times of `activeTimes`, seconds.
+    Times(Vec<[f64; 2]>),
+    /// Repeating times of `activePeriods`, seconds.
+    Periods {
+        /// Length of activity.
+        on: i32,
+        /// Length of the pause.
+        off: i32,
+        /// Time of the first period that is over when the run begins.
+        offset: i32,
+    },
 }
 
 /// Kind of interface.
@@ -74,6 +132,8 @@ pub struct Group {
     pub radios: Vec<usize>,
     /// Movement model of the hosts.
     pub model: Model,
+    /// Times at which the hosts move.
+    pub active: Active,
     /// Speed range, metres a second.
     pub speed: [f64; 2],
     /// Range of pauses, seconds.
@@ -97,15 +157,13 @@ pub enum ReportClass {
     EventLog,
     /// Report class `ConnectivityONEReport` of The ONE.
     Connectivity,
-}
-
-impl ReportClass {
-    /// All classes with their names.
-    pub const ALL: [(&'static str, ReportClass); 3] = [
-        ("MessageStatsReport", ReportClass::Statistics),
-        ("EventLogReport", ReportClass::EventLog),
-        ("ConnectivityONEReport", ReportClass::Connectivity),
-    ];
+    /// Report classes `ContactTimesReport` and `InterContactTimesReport` of The ONE.
+    Contacts {
+        /// Whether times between contacts are counted.
+        between: bool,
+    },
+    /// Report classes of messages.
+    Messages(MessageKind),
 }
 
 /// Reports of a run.
@@ -113,12 +171,27 @@ impl ReportClass {
 pub struct Reporting {
     /// Folder for the report files.
     pub folder: PathBuf,
-    /// Report classes with their names.
-    pub classes: Vec<(&'static str, ReportClass)>,
-    /// Warm-up in seconds, whose messages the statistics leave out.
+    /// Reports that are written.
+    pub reports: Vec<ReportSetup>,
+    /// Settings of the figures, which are always computed.
+    pub figures: ReportSetup,
+    /// Named reports that are not written.
+    pub left_out: Vec<String>,
+}
+
+/// Settings of a report.
+#[derive(Clone, Debug)]
+pub struct ReportSetup {
+    /// Name of the class.
+    pub name: &'static str,
+    /// Kind of report.
+    pub class: ReportClass,
+    /// Seconds of the warm-up, which is left out.
     pub warmup: f64,
     /// Number of decimals.
     pub precision: usize,
+    /// Seconds that a row covers, in reports of contact times.
+    pub granularity: f64,
 }
 
 /// Configuration of a whole run.
@@ -154,6 +227,8 @@ pub struct Setup {
     pub sources: Vec<Source>,
     /// Reports of the run.
     pub reporting: Reporting,
+    /// Lines about settings that Farlink's own world leaves out; only with [`Values::translated`].
+    pub left_out: Vec<String>,
 }
 
 impl Setup {
@@ -201,20 +276,24 @@ impl Setup {
             maps: Vec::new(),
             groups: Vec::new(),
             sources: Vec::new(),
-            reporting: reporting(values)?,
+            reporting: reporting::of(values)?,
+            left_out: if values.translated { left_out(values) } else { Vec::new() },
         };
         setup.add_groups(values)?;
         let hosts = setup.groups.iter().map(|group| group.hosts).sum();
         setup.sources = sources::of(values, hosts)?;
         Ok(setup)
     }
+
+    /// Whether the path of each copy is needed.
+    pub(crate) fn keeps_paths(&self) -> bool {
+        let delivered = ReportClass::Messages(MessageKind::Delivered);
+        self.router == Router::FirstContact || self.reporting.reports.iter().any(|report| report.class == delivered)
+    }
 }
 
-pub(super) fn not_covered(value: Option<&Value>, hint: &str) -> Mistake {
-    match value {
-        Some(value) => value.wrong("not covered", hint),
-        None => Mistake::new("not covered", hint),
-    }
+pub(super) fn not_covered(value: &Value, hint: &str) -> Mistake {
+    value.wrong("not covered", hint).of_uncovered()
 }
 
 pub(super) fn above_zero(value: &Value, number: f64) -> Result<f64, Mistake> {
@@ -232,59 +311,18 @@ pub(super) fn parts(value: &Value) -> Result<u32, Mistake> {
 }
 
 pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str]) -> Result<(), Mistake> {
+    // Farlink's own world leaves them out, and says so.
+    if values.translated {
+        return Ok(());
+    }
     // Ignoring such a key silently would give reports that differ from The ONE's.
     for key in REFUSED.iter().filter(|key| key.space == table) {
-        if let Some(value) = values.find(spaces, key.name) {
-            let number = |text: &str| text.parse::<f64>().ok();
-            // Values are also compared as numbers: `0.0` is as harmless as `0`.
-            let equal = number(key.harmless).is_some() && number(&value.text) == number(key.harmless);
-            if value.text != key.harmless && !equal {
-                let hint = format!("leave {} out; docs/reference/one.md says what is covered", value.key);
-                return Err(value.wrong(format!("{} are not covered", key.what), hint));
-            }
+        if let Some(value) = values.find(spaces, key.name).filter(|value| key.concerns(&value.text)) {
+            let hint = format!("leave {} out; docs/reference/one.md says what is covered", value.key);
+            return Err(value.wrong(format!("{} are not covered", key.what), hint).of_uncovered());
         }
     }
     Ok(())
-}
-
-fn reporting(values: &Values) -> Result<Reporting, Mistake> {
-    refuse(values, "Report", &["Report"])?;
-    let mut classes = Vec::new();
-    for number in 1..=parts(&values.need(&["Report"], "nrofReports")?)? {
-        let class = values.need(&["Report"], &format!("report{number}"))?;
-        let Some(known) = ReportClass::ALL.into_iter().find(|(name, _)| *name == class.text) else {
-            // Farlink's own world writes no reports of The ONE: unknown ones are skipped.
-            if values.translated {
-                continue;
-            }
-            return Err(not_covered(
-                Some(&class),
-                "exact are MessageStatsReport, EventLogReport and ConnectivityONEReport",
-            ));
-        };
-        if classes.contains(&known) {
-            return Err(class.wrong("a second time", "name each report once"));
-        }
-        classes.push(known);
-    }
-    let spaces = ["MessageStatsReport", "Report"];
-    let folder = values.find(&["Report"], "reportDir");
-    let folder = folder.map_or(Ok("reports/".into()), |value| values.filled(&value))?;
-    let precision = values.find(&spaces, "precision");
-    let precision = precision.map_or(Ok(4), |value| {
-        let places = value.count()?;
-        if places > 20 { Err(value.wrong("more than 20 decimals", "write fewer")) } else { Ok(places as usize) }
-    })?;
-    let warmup = values.find(&spaces, "warmup");
-    let seconds = warmup.as_ref().map_or(Ok(0.0), Value::positive)?;
-    // The effect of a warm-up on the other reports is not reproduced.
-    if seconds > 0.0 && classes.iter().any(|(_, class)| *class != ReportClass::Statistics) {
-        return Err(not_covered(
-            warmup.as_ref(),
-            "with another report than MessageStatsReport, leave it out or write 0",
-        ));
-    }
-    Ok(Reporting { folder: folder.into(), classes, warmup: seconds, precision })
 }
 
 impl Value {

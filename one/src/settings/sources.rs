@@ -1,7 +1,7 @@
 //! Event sources: generators of messages, and event files.
 
 use super::mistake::Mistake;
-use super::setup::{parts, refuse};
+use super::setup::{not_covered, parts, refuse};
 use super::values::{Value, Values};
 use crate::events::{self, Event};
 
@@ -48,9 +48,7 @@ fn source(values: &Values, space: &str, hosts: u32) -> Result<Source, Mistake> {
     }
     let class = values.need(&[space], "class")?;
     if class.text != "MessageEventGenerator" {
-        return Err(
-            class.wrong("not covered", "exact are MessageEventGenerator and ExternalEventsQueue (with filePath)")
-        );
+        return Err(not_covered(&class, "covered are MessageEventGenerator and ExternalEventsQueue (with filePath)"));
     }
     let need = |key: &str| values.need(&[space], key);
     let (interval, size, from) = (need("interval")?, need("size")?, need("hosts")?);

@@ -118,16 +118,22 @@ impl Values {
         }
         found.into_iter().collect()
     }
+    /// All values of this run that are not empty, by key.
+    pub fn all(&self) -> impl Iterator<Item = Value> {
+        let values = self.written.iter().map(|(key, written)| self.value(key, written));
+        values.filter(|value| !value.text.is_empty())
+    }
     fn value(&self, key: &str, written: &Written) -> Value {
         let place = (!written.file.as_os_str().is_empty()).then(|| (written.file.clone(), written.line));
         Value { key: key.into(), text: of_run(&written.text, self.run).into(), place }
     }
-    /// Value of `key` in the first of the namespaces that has it.
+    /// Value of `key` in the first of the namespaces that has it; an empty value counts as none.
     pub fn find(&self, spaces: &[&str], key: &str) -> Option<Value> {
-        spaces.iter().find_map(|space| {
+        let value = |space: &&str| {
             let key = format!("{space}.{key}");
             self.written.get(&key).map(|written| self.value(&key, written))
-        })
+        };
+        spaces.iter().filter_map(value).find(|value| !value.text.is_empty())
     }
     /// Value of a required key.
     ///
@@ -198,7 +204,10 @@ fn read_bounded(file: &Path, longest: u64) -> Result<Vec<u8>, Mistake> {
 
 /// Element of `[a; b; c]` for a run; any other text applies to all runs.
 fn of_run(text: &str, run: usize) -> &str {
-    let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return text };
+    let list = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).filter(|list| !list.is_empty());
+    let Some(list) = list else { return text };
+    // Java leaves out empty elements at the end.
+    let list = list.trim_end_matches(';');
     let length = list.split(';').count();
     // The list wraps around: of three elements, the run with index 4 takes the second.
     list.split(';').nth(run % length).unwrap_or_default().trim()
@@ -208,7 +217,12 @@ impl Value {
     /// Makes an error at this value's place.
     pub fn wrong(&self, what: impl std::fmt::Display, hint: impl Into<String>) -> Mistake {
         let what = format!("{} = {}: {what}", self.key, self.text);
-        Mistake { place: self.place.clone(), what, hint: hint.into() }
+        Mistake { place: self.place.clone(), ..Mistake::new(what, hint) }
+    }
+    /// The first of values separated by commas.
+    pub fn first(&self) -> Value {
+        let text = self.text.split(',').next().unwrap_or_default().trim().to_string();
+        Value { text, ..self.clone() }
     }
     fn number_of(&self, text: &str) -> Result<f64, Mistake> {
         let text = text.trim();
@@ -273,8 +287,10 @@ impl Value {
     /// Fails on anything else.
     pub fn truth(&self) -> Result<bool, Mistake> {
         match self.text.as_str() {
-            "true" => Ok(true),
-            "false" => Ok(false),
+            "1" => Ok(true),
+            "0" => Ok(false),
+            text if text.eq_ignore_ascii_case("true") => Ok(true),
+            text if text.eq_ignore_ascii_case("false") => Ok(false),
             _ => Err(self.wrong("neither true nor false", "write true or false")),
         }
     }
@@ -298,13 +314,26 @@ impl Value {
         let [low, high] = self.range()?;
         Ok([self.to_whole(low)?, self.to_whole(high)?])
     }
+    /// Parses numbers separated by commas.
+    ///
+    /// # Errors
+    /// Fails on anything else.
+    pub fn numbers(&self) -> Result<Vec<f64>, Mistake> {
+        self.text.split(',').map(|part| self.number_of(part)).collect()
+    }
+    /// Parses 32-bit integers separated by commas.
+    ///
+    /// # Errors
+    /// Fails on anything else.
+    pub fn wholes(&self) -> Result<Vec<i32>, Mistake> {
+        self.numbers()?.into_iter().map(|number| self.to_whole(number)).collect()
+    }
     /// Parses two numbers separated by a comma; one number counts twice.
     ///
     /// # Errors
     /// Fails on anything else.
     pub fn pair(&self) -> Result<[f64; 2], Mistake> {
-        let numbers = self.text.split(',').map(|part| self.number_of(part)).collect::<Result<Vec<f64>, Mistake>>()?;
-        match numbers[..] {
+        match self.numbers()?[..] {
             [one] => Ok([one, one]),
             [low, high] => Ok([low, high]),
             _ => Err(self.wrong("not two numbers", "write two numbers with a comma between")),
@@ -326,10 +355,10 @@ mod tests {
 
     #[test]
     fn run_lists_wrap_around() {
-        let values = values(&["A.b=[1; 2;3]", "A.c=x", "A.d=[]"]);
+        let values = values(&["A.b=[1; 2;3]", "A.c=x", "A.d=[]", "A.e=[4;5;;]"]);
         let of = |run: usize, key: &str| values.of_run(run).need(&["A"], key).expect("it is there").text;
         assert_eq!([of(0, "b"), of(1, "b"), of(2, "b"), of(4, "b")], ["1", "2", "3", "2"]);
-        assert_eq!((of(3, "c"), of(3, "d")), ("x".to_string(), String::new()));
+        assert_eq!([of(3, "c"), of(3, "d"), of(3, "e")], ["x", "[]", "5"]);
     }
 
     #[test]
@@ -365,7 +394,7 @@ mod tests {
         assert_eq!(value("7").range(), Ok([7.0, 7.0]));
         assert_eq!(value("4G").long(), Ok(4_000_000_000));
         assert!(value("0.5").long().is_err() && value("1e30").long().is_err() && value("-1").long().is_err());
-        for text in ["", "x", "1.5", "3G", "1e99", "NaN", "inf", "1,"] {
+        for text in ["x", "1.5", "3G", "1e99", "NaN", "inf", "1,"] {
             let mistake = value(text).whole().expect_err(text);
             assert!(!mistake.hint.is_empty() && mistake.what.starts_with("A.b = "), "{mistake}");
         }

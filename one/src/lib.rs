@@ -2,7 +2,7 @@
 //!
 //! It reproduces a simulator that moves all hosts in equal steps and updates them in shuffled order, because results
 //! depend on both. It shares no code with the engine or with Farlink's own simulator, on which claims about Farlink
-//! rest. It was written from a description of The ONE's behaviour and from its reports, not from its source. Read
+//! rest. It was written from a description of The ONE's behaviour and from its reports; no line is from its source. Read
 //! [`Setup`] first, which holds the settings of a run, then [`World`], whose `run` is the whole loop.
 //!
 //! | file | content |

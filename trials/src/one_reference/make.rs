@@ -55,6 +55,12 @@ fn numbered(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Number of runs that settings describe: of seeds `[1; 2; 3]` three.
+fn runs(settings: &str) -> usize {
+    let seeds = settings.lines().find_map(|line| line.strip_prefix("MovementModel.rngSeed = ["));
+    seeds.map_or(1, |seeds| seeds.split(';').count())
+}
+
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -85,11 +91,13 @@ impl MakeWork {
         let beside = file.parent().context("a file is in a folder")?;
         let jars = JARS.map(|jar| self.checkout.join(jar).display().to_string()).join(":");
         let path = format!("{}:{jars}", self.checkout.join("target").display());
+        let runs = runs(&std::fs::read_to_string(file)?).to_string();
         let mut java = Command::new("java");
-        java.current_dir(beside).args(["-cp", &path, "core.DTNSim", "-b", "1"]).args(base).arg(file).arg(&moved);
+        java.current_dir(beside).args(["-cp", &path, "core.DTNSim", "-b", &runs]).args(base).arg(file).arg(&moved);
         tools::run(java.stdout(Stdio::null()))?;
         let mut farlink = Command::new(&self.farlink);
-        farlink.current_dir(beside).args(["one", "--mode", "exact"]).args(base).arg(file).arg("--out").arg(&ours);
+        farlink.current_dir(beside).args(["one", "--mode", "exact", "-b", &runs]).args(base).arg(file);
+        farlink.arg("--out").arg(&ours);
         tools::run(farlink.stdout(Stdio::null()))?;
         let mut names: Vec<String> = std::fs::read_dir(&theirs)?
             .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
@@ -118,9 +126,12 @@ mod tests {
         let settings = numbered(&folder).unwrap();
         assert!(settings.len() >= 40);
         for file in settings {
-            let log = format!("  {}_EventLogReport.txt\n", file.file_stem().unwrap().to_string_lossy());
-            assert!(hashes.contains(&log), "{log}");
+            let runs = runs(&std::fs::read_to_string(&file).unwrap());
+            let begin = format!("  {}", file.file_stem().unwrap().to_string_lossy());
+            let logs = hashes.lines().filter(|line| line.contains(&begin) && line.ends_with("_EventLogReport.txt"));
+            assert_eq!(logs.count(), runs, "{begin}");
         }
+        assert_eq!((runs("x = [1;2]"), runs("a = 1\nMovementModel.rngSeed = [1; 2;3]\n")), (1, 3));
         // FIPS 180-4, the digest of "abc".
         assert!(sha256(b"abc").starts_with("ba7816bf8f01cfea") && sha256(b"abc").len() == 64);
     }

@@ -56,18 +56,32 @@ impl<'a> Errors<'a> {
             return None;
         }
         let (root, syntax) = DeTable::parse_recoverable(self.text);
-        for error in &syntax {
-            let at = error.span().map_or(0, |span| span.start);
-            let line = self.line(at);
-            self.add(
-                at,
-                self.file.map_or_else(|| format!("line {line}"), |file| format!("{file}:{line}")),
-                format!("not TOML: {}", error.message().trim()),
-                "text values and quantities need double quotes; tables are `[name]`, lists of tables `[[name]]`",
-            );
+        // The parser goes on behind a mistake and misreads what follows: only the first mistake is certain.
+        let first = syntax.iter().min_by_key(|error| error.span().map_or(0, |span| span.start));
+        if let Some(error) = first {
+            self.not_toml(error);
         }
         // The rest of a broken text would cause misleading mistakes.
-        syntax.is_empty().then_some(root)
+        first.is_none().then_some(root)
+    }
+    /// Adds a mistake of syntax, with the text that it is about.
+    fn not_toml(&self, error: &toml::de::Error) {
+        let span = error.span().unwrap_or(0..0);
+        let line = self.line(span.start);
+        let (what, hint) = match (error.message().trim(), self.text.get(span.clone())) {
+            ("duplicate key", Some(key)) => (
+                format!("`{}` is there twice", key.trim()),
+                "keep one of them; tables of one kind need names of their own, as in [link.a] and [link.b]",
+            ),
+            (why, _) => (
+                // Without the line itself: it may hold a secret.
+                format!("not TOML: {why}"),
+                "look for a missing `\"`, `]` or `=`, here or in the line before; text values and quantities need double \
+                 quotes; tables are `[name]`, lists of tables `[[name]]`",
+            ),
+        };
+        let place = self.file.map_or_else(|| format!("line {line}"), |file| format!("{file}:{line}"));
+        self.add(span.start, place, what, hint);
     }
     /// Adds a mistake without a line: it has no place in the text, or `path` names its place.
     pub fn push(&self, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
@@ -278,6 +292,29 @@ mod tests {
         let said: Vec<String> = errors.into_list().iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 1, "said once");
         assert!(said[0].starts_with("n.toml: the file is JSON, TOML is expected\nhint: "), "{said:?}");
+    }
+
+    #[test]
+    fn broken_syntax_is_one_mistake() {
+        let said = |text: &str| {
+            let errors = Errors::new(Some("n.toml"), text);
+            assert!(errors.parse().is_none());
+            let said: Vec<String> = errors.into_list().iter().map(ToString::to_string).collect();
+            assert_eq!(said.len(), 1, "{said:?}");
+            said[0].clone()
+        };
+        let more = "a = \"x\"\nb = [1, 2]\n[link.b]\nc = \"d\"\n";
+        for (text, line) in [
+            (format!("id = 1\n[store\n{more}"), "n.toml:2: not TOML: "),
+            (format!("id = 1\nlisten = [\"x:1\", \"x:2\"\n{more}"), "n.toml:"),
+            (format!("id = 1\nname = \"x\n{more}"), "n.toml:2: not TOML: "),
+        ] {
+            let said = said(&text);
+            assert!(said.starts_with(line) && said.contains("\nhint: look for a missing"), "{said}");
+        }
+        assert_eq!(said("[store]\ndir = \"a\"\ndir = \"b\"\n").lines().next(), Some("n.toml:3: `dir` is there twice"));
+        let table = said("[link.b]\nx = 1\n[link.b]\ny = 1\n");
+        assert!(table.starts_with("n.toml:3: `b` is there twice\nhint: "), "{table}");
     }
 
     #[test]

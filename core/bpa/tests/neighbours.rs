@@ -280,6 +280,13 @@ fn invalid_name_claims_are_ignored() {
     }
 }
 
+#[test]
+fn copying_router_waits_for_meeting_not_route() {
+    let mut node = Node::routed(Script::flood());
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    assert_eq!(node.waits_for(), "meeting ipn:4.0, or a neighbour that carries it on");
+}
+
 /// Adds a link `n` to an announced neighbour.
 fn found(node: &mut Node, n: u32, name: EndpointId) {
     let settings = farlink_bpa::LinkSettings { peer: name, name: format!("found{n}"), ..link(n) };

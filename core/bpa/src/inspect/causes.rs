@@ -36,6 +36,7 @@ pub(crate) enum For {
     Neighbour,
     Back,
     Wider,
+    Meeting,
     Route,
 }
 impl For {
@@ -59,6 +60,7 @@ impl For {
             For::Neighbour => "neighbour refused",
             For::Back => "came back",
             For::Wider => "wider link",
+            For::Meeting => "no neighbour",
             For::Route => "no route",
         }
     }
@@ -216,6 +218,8 @@ impl Agent {
         }
         match held.has(RetentionConstraint::Route) {
             true if self.outbound.waits.is_unfit(bundle) => just(For::Wider),
+            // Such a router needs no route: neighbours take copies as they come.
+            true if self.policies.offers() => just(For::Meeting),
             true => just(For::Route),
             false => just(For::Store),
         }
@@ -276,7 +280,7 @@ impl Agent {
                 let queued = cause.link.map_or(0, |link| self.outbound.queues.of(link).0);
                 format!("its turn on link {} to {} ({queued} bundles queued)", link(), peer())
             }
-            For::Session => format!("a session with {} on link {}: it does not answer there", peer(), link()),
+            For::Session => format!("a session with {} on link {}, which has none", peer(), link()),
             For::Enabling => format!("link {} to {}, which is disabled", link(), peer()),
             For::Contact => {
                 let starts = cause.at.unwrap_or(now);
@@ -295,6 +299,7 @@ impl Agent {
                 format!("{left} to pass: it came back {returns} times after it was forwarded, as in a loop of routes")
             }
             For::Wider => format!("a link towards {} that takes a bundle of its length", to.node_id()),
+            For::Meeting => format!("meeting {}, or a neighbour that carries it on", to.node_id()),
             For::Route => match self.disabled_link_to(to) {
                 Some(link) => format!("no route to {}: link {link} is disabled", to.node_id()),
                 None => format!("no route to {}", to.node_id()),

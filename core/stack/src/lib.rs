@@ -43,6 +43,6 @@ pub use farlink_bpa::{
 pub use io::{Input, MessageInput, MessageOutput, Output};
 pub use kinds::{Identity, LayerKind, LinkParams, Neighbour};
 pub use reporting::CompressedConfig;
-pub use security::{KeyRing, Secret, SecurityConfig, SecurityCounts};
+pub use security::{KeyRing, Secret, SecurityAlarm, SecurityConfig, SecurityCounts};
 pub use shards::{Across, HeadBudget, SHARD_BUNDLES_MAX, SHARDS_MAX, ShardConfig};
 pub use stack::{LINKS_MAX, Stack};

@@ -18,11 +18,11 @@ use crate::config::Config;
 use add::Trouble;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use codec::Secured;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 use farlink_base::security::{PAYLOAD, Role, Rule, Service};
 use farlink_base::{Accel, AesGcm, BundleMeta, Bytes, DeleteReason, EndpointId, Facts, Payload, Refusal, pattern_rank};
@@ -74,6 +74,21 @@ impl SecurityCounts {
     }
 }
 
+/// Bundle that failed a rule, with the facts that an operator needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SecurityAlarm {
+    /// Source of the bundle.
+    pub source: EndpointId,
+    /// Destination of the bundle.
+    pub destination: EndpointId,
+    /// Service of the rule.
+    pub service: Service,
+    /// Name of the rule's key.
+    pub key: String,
+    /// Fault of the operation; `None` if it is missing.
+    pub fault: Option<bpsec::SecurityFault>,
+}
+
 /// Security of a node: rules, keys and counters, as [`SecurityConfig`] sets them.
 // 9171-8-1, 9171-8-2
 #[derive(Debug)]
@@ -87,6 +102,8 @@ pub struct Security {
     /// Number of blocks encrypted by each key directly, by its fingerprint.
     used: BTreeMap<u64, u64>,
     counts: Cell<SecurityCounts>,
+    /// Last failure that the driver has not taken.
+    alarm: RefCell<Option<Box<SecurityAlarm>>>,
     /// CRC type given to blocks that lose their last security operation here.
     crc: CrcType,
     accel: Accel,
@@ -143,6 +160,7 @@ impl Security {
             bytes_max: node.node.security.longest.bytes(),
             used: BTreeMap::new(),
             counts: Cell::default(),
+            alarm: RefCell::default(),
             crc: node.node.agent.crc,
             accel: node.accel,
             aes_gcm: told.aes_gcm,
@@ -151,6 +169,17 @@ impl Security {
     /// Operations performed so far.
     pub fn counts(&self) -> SecurityCounts {
         self.counts.get()
+    }
+    /// Takes the last failure since the last call.
+    pub fn take_alarm(&self) -> Option<Box<SecurityAlarm>> {
+        self.alarm.take()
+    }
+    fn alarm(&self, meta: &BundleMeta, failure: Option<(&Rule, Option<bpsec::SecurityFault>)>) {
+        if let Some((rule, fault)) = failure {
+            let (source, destination) = (meta.source.clone(), meta.destination.clone());
+            let (service, key) = (rule.service, rule.key.clone());
+            self.alarm.replace(Some(Box::new(SecurityAlarm { source, destination, service, key, fault })));
+        }
     }
     /// Replaces rules and keys; the number of uses of each key stays.
     pub fn set(&mut self, rules: Vec<Rule>, keys: KeyRing) {
@@ -341,12 +370,13 @@ impl Security {
         };
         let mut reception = Reception::new(&mut bundle, wishes, &self.keys, at, self.crc, self.aes_gcm);
         let result = reception.run();
-        let (changed, mut counts) = (reception.changed, reception.counts);
+        let (changed, mut counts, failure) = (reception.changed, reception.counts, reception.failure);
         if end && result.is_ok() {
             // The bundle is checked and counted again when it is handed out.
             counts.verified = 0;
         }
         self.count(counts);
+        self.alarm(meta, failure);
         result?;
         if changed && !end { self.pack(&bundle, meta).map(Some) } else { Ok(None) }
     }
@@ -373,6 +403,7 @@ impl Security {
         let mut reception = Reception::new(&mut bundle, &wishes, &self.keys, Place::End, self.crc, self.aes_gcm);
         let result = reception.run();
         self.count(reception.counts);
+        self.alarm(meta, reception.failure);
         result.map(|()| bundle.payload)
     }
 }

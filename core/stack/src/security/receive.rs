@@ -3,7 +3,7 @@
 
 use super::{KeyRing, SecurityCounts, Wish, reason_of};
 use alloc::vec::Vec;
-use farlink_base::security::{PAYLOAD, PRIMARY, Role, Service};
+use farlink_base::security::{PAYLOAD, PRIMARY, Role, Rule, Service};
 use farlink_base::{AesGcm, DeleteReason};
 use farlink_bundle::bpsec::{self, AES_GCM, CONFIDENTIALITY, INTEGRITY, Secret, Section, SecurityFault};
 use farlink_bundle::{Bundle, CrcType};
@@ -36,6 +36,8 @@ pub(super) struct Reception<'a> {
     /// Whether the bundle was changed.
     pub changed: bool,
     pub counts: SecurityCounts,
+    /// Rule of the last operation that failed, and its fault; `None` as fault if the operation is missing.
+    pub failure: Option<(&'a Rule, Option<SecurityFault>)>,
 }
 
 impl<'a> Reception<'a> {
@@ -49,7 +51,7 @@ impl<'a> Reception<'a> {
     ) -> Reception<'a> {
         let counts = SecurityCounts::default();
         let (held, freed, lost) = (Vec::new(), Vec::new(), Vec::new());
-        Reception { bundle, wishes, keys, at, crc, aes_gcm, held, freed, lost, changed: false, counts }
+        Reception { bundle, wishes, keys, at, crc, aes_gcm, held, freed, lost, changed: false, counts, failure: None }
     }
 
     /// Performs all steps in the order of RFC 9172 5.1.
@@ -214,7 +216,7 @@ impl<'a> Reception<'a> {
                     bpsec::open(&mut self.bundle.clone(), block, header, target, &keys, self.aes_gcm.as_ref())
                 };
                 if let Err(fault) = opened {
-                    self.fails(target, fault)?;
+                    self.fails(target, fault, wish.rule)?;
                     continue;
                 }
                 self.holds(Service::Confidentiality, target);
@@ -247,7 +249,7 @@ impl<'a> Reception<'a> {
                 };
                 // 9173-3.3.2-2, 9173-3.8.2-3
                 if let Err(fault) = checked {
-                    self.fails(target, fault)?;
+                    self.fails(target, fault, wish.rule)?;
                     // `lose` removed the operation from the bundle; this copy must follow, as it is written back
                     // with the next target.
                     section.block.remove(target);
@@ -292,8 +294,9 @@ impl<'a> Reception<'a> {
         self.held.push((service, target));
     }
     // 9172-5.1.1-3, 9172-5.1.2-3, 9172-5.1.2-7
-    fn fails(&mut self, target: u64, fault: SecurityFault) -> Result<(), DeleteReason> {
+    fn fails(&mut self, target: u64, fault: SecurityFault, rule: &'a Rule) -> Result<(), DeleteReason> {
         self.counts.failed += 1;
+        self.failure = Some((rule, Some(fault)));
         self.lose(target, reason_of(fault))
     }
     /// Removes a block and all operations on it. For the payload or the primary block, fails with `reason`: the whole
@@ -346,6 +349,7 @@ impl<'a> Reception<'a> {
                     service == Service::Integrity && (holds(Service::Confidentiality) || hidden.contains(&number));
                 if !holds(service) && !other {
                     self.counts.missing += 1;
+                    self.failure = Some((wish.rule, None));
                     self.lose(number, DeleteReason::MissingSecurity)?;
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::Stack;
 use crate::kinds::Layer;
-use crate::security::SecurityCounts;
+use crate::security::{SecurityAlarm, SecurityCounts};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -91,6 +91,10 @@ impl Stack {
     /// Security operations performed, if the node has rules.
     pub fn security(&mut self) -> Option<SecurityCounts> {
         self.edges.security().map(|security| security.counts())
+    }
+    /// Takes the last bundle that failed a rule of security since the last call.
+    pub fn take_security_alarm(&mut self) -> Option<alloc::boxed::Box<SecurityAlarm>> {
+        self.edges.security().and_then(|security| security.take_alarm())
     }
     /// Bytes of whole bundles that layers of this shard offered to other shards, and that have no verdict yet.
     pub fn offered_to_shards(&self) -> u64 {

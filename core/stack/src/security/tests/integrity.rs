@@ -48,6 +48,27 @@ fn integrity_faults_are_distinguished() {
 }
 
 #[test]
+fn failed_operation_alarms_with_its_key() {
+    let mut source = node(1, vec![rule(Source, Integrity, "mac")]);
+    let meta = source.protect(hello()).unwrap();
+    let rules = || vec![rule(Acceptor, Integrity, "mac")];
+    for (mut end, given, fault) in [
+        (node_with(3, rules(), vec![secret("mac", 77)]), &meta, Some(bpsec::SecurityFault::Mismatch)),
+        (node_with(3, rules(), vec![]), &meta, Some(bpsec::SecurityFault::Key)),
+        (node(3, rules()), &hello(), None),
+    ] {
+        arrives(&mut end, given);
+        let alarm = end.take_alarm().unwrap();
+        assert_eq!((alarm.fault, &*alarm.key, alarm.service), (fault, "mac", Integrity));
+        assert_eq!((&alarm.source, &alarm.destination), (&meta.source, &meta.destination));
+        assert_eq!(end.take_alarm(), None, "said once");
+    }
+    let mut end = node(3, rules());
+    arrives(&mut end, &meta);
+    assert_eq!(end.take_alarm(), None, "a bundle that is right");
+}
+
+#[test]
 fn bundle_without_rule_stays_unchanged() {
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac"), rule(Source, Confidentiality, "cipher")]);
     let mut meta = hello();

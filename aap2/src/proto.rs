@@ -146,6 +146,9 @@ pub struct AapResponse {
     /// Identity of the bundle that was sent; `None` if none was sent.
     #[prost(message, optional, tag = "3")]
     pub bundle_headers: Option<BundleHeaders>,
+    /// Reason of an error, for people; empty if there is none. Not in µD3TN's interface, whose clients skip it.
+    #[prost(string, tag = "100")]
+    pub reason: String,
 }
 /// Identity and lifetime of a bundle.
 #[derive(Clone, PartialEq, Message)]
@@ -206,7 +209,7 @@ impl AapMessage {
 impl AapResponse {
     /// Response with a status only.
     pub fn new(status: AapStatus) -> Self {
-        AapResponse { response_status: status.into(), bundle_headers: None }
+        AapResponse { response_status: status.into(), ..Default::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use farlink_node::apps::load::LoadSettings;
 use farlink_node::config::NodeConfig;
 use farlink_node::run::NodeSignals;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink node`.
 #[derive(clap::Args)]
@@ -281,7 +281,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
             // Installed before the configuration is read, so that an early signal is not lost (see `NodeSignals`).
             let signals = if args.check { None } else { Some(NodeSignals::install()?) };
             let found = NodeConfig::look(&file);
-            if args.check {
+            // A start that fails shows them, too: one of them may be why.
+            if args.check || found.config.is_none() {
                 found.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             }
             let mut config = found.config.ok_or_else(|| {
@@ -295,7 +296,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
             // Not a key of the file: a store must not be taken over at every start.
             config.adopt = args.adopt;
             let load = load(&args.load)?;
-            if let Some(report) = farlink_node::run::run(config, load, signals)? {
+            if let Some(report) = farlink_node::run::run(config, &found.warnings, load, signals)? {
                 println!("{report}");
             }
             Ok(())
@@ -354,7 +355,7 @@ fn ask(question: NodeQuery) -> Result<(), CliError> {
                 ContactsChange::Remove { plan } => ("DELETE", plan),
                 ContactsChange::Replace { plan } => ("PUT", plan),
             };
-            show(&at, method, "/contacts", &read(&plan)?, print_done)
+            show(&at, method, "/contacts", &read(&plan)?, print_done).map_err(|why| of_file(&plan, why))
         }
         NodeQuery::Routes { change: None, at } => list(&at, "/routes", &["pattern", "next_hop"]),
         NodeQuery::Routes { change: Some(change), at } => {
@@ -375,13 +376,22 @@ fn ask(question: NodeQuery) -> Result<(), CliError> {
         }
         NodeQuery::Links { change: Some(change), at } => {
             let enable = |enabled: bool| json!({ "enabled": enabled }).to_string();
+            let mut file = None;
             let (method, path, body) = match change {
-                LinksChange::Add { links } => ("POST", "/links".into(), read(&links)?),
+                LinksChange::Add { links } => {
+                    let body = read(&links)?;
+                    file = Some(links);
+                    ("POST", "/links".into(), body)
+                }
                 LinksChange::Remove { name } => ("DELETE", link_path(&name), String::new()),
                 LinksChange::Enable { name } => ("PUT", link_path(&name), enable(true)),
                 LinksChange::Disable { name } => ("PUT", link_path(&name), enable(false)),
             };
-            show(&at, method, &path, &body, print_done)
+            let shown = show(&at, method, &path, &body, print_done);
+            match file {
+                Some(file) => shown.map_err(|why| of_file(&file, why)),
+                None => shown,
+            }
         }
         NodeQuery::Registrations(at) => {
             at.print(&at.list("/registrations")?, |v| {
@@ -431,6 +441,14 @@ fn read(file: &PathBuf) -> Result<String, CliError> {
         let hint = "name a file that can be read, or `-` for standard input";
         CliError::Input(format!("{}: {why}\nhint: {hint}", file.display()))
     })
+}
+
+/// Puts the name of a file before a mistake in it, which the node found without knowing the name.
+fn of_file(file: &Path, why: CliError) -> CliError {
+    match why {
+        CliError::Input(why) if file.as_os_str() != "-" => CliError::Input(format!("{}: {why}", file.display())),
+        other => other,
+    }
 }
 
 /// Warns of routes whose next hop no link reaches.
@@ -490,9 +508,22 @@ fn print_status(status: &Value) {
     let list = |value: &Value| value.as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(" ");
     println!("node           {}", list(&status["node_ids"]));
     println!("version        {}", plain(&status["version"]));
-    println!("bundles        {} ({} of {} B)", status["bundles"], status["bytes"], status["capacity_bytes"]);
+    let size = |value: &Value| value.as_u64().map_or_else(|| "-".into(), |bytes| DataVolume(bytes).to_string());
+    let (bytes, most) = (size(&status["bytes"]), size(&status["capacity_bytes"]));
+    println!("bundles        {} ({bytes} of {most})", status["bundles"]);
     let strangers = &status["strangers"];
-    println!("  of them      {} ({} B) unauthenticated", strangers["bundles"], strangers["bytes"]);
+    println!("  of them      {} ({}) unauthenticated", strangers["bundles"], size(&strangers["bytes"]));
+    let capacity = size(&status["store_capacity_bytes"]);
+    match &status["disk"] {
+        Value::Null => println!("store          in memory, capacity {capacity}"),
+        disk => {
+            let (free, all) = (size(&disk["free_bytes"]), size(&disk["size_bytes"]));
+            println!("store          {}, capacity {capacity}; its disk has {free} of {all} free", plain(&disk["dir"]));
+            if let Some(full) = disk["full"].as_str() {
+                println!("  full         {full}: new bundles are refused\n  hint: {}", plain(&disk["hint"]));
+            }
+        }
+    }
     for quota in status["quotas"].as_array().into_iter().flatten() {
         print_quota(quota);
     }
@@ -517,19 +548,29 @@ fn print_status(status: &Value) {
     print_links(&status["links"]);
 }
 
-/// Prints links; discovered ones with the age of their announcements.
+/// Prints links; discovered ones with the age of their announcements, those without a session with their last error.
 fn print_links(links: &Value) {
     let mut rows = links.clone();
-    let mut any = false;
+    let (mut any, mut failed) = (false, false);
     for row in rows.as_array_mut().into_iter().flatten() {
-        let seconds = |name: &str| row["found"][name].as_f64().map(|seconds| seconds.round() as u64);
-        let (Some(since), Some(silent)) = (seconds("since_s"), seconds("silent_s")) else { continue };
-        row["found"] = format!("{since} s ago, last heard {silent} s ago").into();
-        any = true;
+        let seconds = |of: &str, name: &str| row[of][name].as_f64().map(|seconds| seconds.round() as u64);
+        let error = row["last_error"]["what"].as_str().zip(seconds("last_error", "ago_s"));
+        let error = error.map(|(what, ago)| format!("{ago} s ago: {what}"));
+        let heard = seconds("found", "since_s").zip(seconds("found", "silent_s"));
+        if let Some((since, silent)) = heard {
+            row["found"] = format!("{since} s ago, last heard {silent} s ago").into();
+            any = true;
+        }
+        if let Some(error) = error {
+            row["last_error"] = error.into();
+            failed = true;
+        }
     }
-    let columns = ["name", "peer", "state", "queued", "in_flight", "found"];
-    // The last column is shown only if a link was discovered.
-    table(&rows, if any { &columns } else { &columns[..5] });
+    let mut columns = vec!["name", "peer", "state", "queued", "in_flight"];
+    // The last columns are shown only if a link was discovered, or has an error.
+    columns.extend(any.then_some("found"));
+    columns.extend(failed.then_some("last_error"));
+    table(&rows, &columns);
 }
 
 /// Prints the usage of a quota and the bundles refused because of it.
@@ -537,16 +578,18 @@ fn print_quota(quota: &Value) {
     let texts = |key: &str| quota[key].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>();
     let of = [texts("sources"), texts("neighbours").iter().map(|name| format!("from {name}")).collect()].concat();
     let of_most = |most: &Value| most.as_u64().map_or_else(String::new, |most| format!(" of {most}"));
-    let (bundles, bytes) = (of_most(&quota["bundles_max"]), of_most(&quota["bytes_max"]));
+    let size = |value: &Value| value.as_u64().map(|bytes| DataVolume(bytes).to_string());
+    let bundles = of_most(&quota["bundles_max"]);
+    let bytes = size(&quota["bytes_max"]).map_or_else(String::new, |most| format!(" of {most}"));
     let strangers = match quota["strangers"]["bundles"].as_u64() {
         Some(strangers @ 1..) => format!("; {strangers} of them unauthenticated, bounded separately"),
         _ => String::new(),
     };
     println!(
-        "quota          {}: {}{bundles} bundles, {}{bytes} B; {} refused{strangers}",
+        "quota          {}: {}{bundles} bundles, {}{bytes}; {} refused{strangers}",
         of.join(", "),
         quota["bundles"],
-        quota["bytes"],
+        size(&quota["bytes"]).unwrap_or_default(),
         quota["refused"]
     );
 }

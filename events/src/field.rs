@@ -110,6 +110,17 @@ impl EventField for NodeId {
     }
 }
 
+impl EventField for Option<NodeId> {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
+        if let Some(node) = self {
+            node.write(name, out);
+        }
+    }
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
+        line.has(name).then(|| NodeId::read(name, line)).transpose()
+    }
+}
+
 impl EventField for BundleKey {
     fn write(&self, _: &str, out: &mut FieldWriter<'_>) {
         if !out.is_json() {

@@ -101,7 +101,7 @@ impl EventNames {
 }
 
 /// Formats a node ID: `ipn:2.0`, or `dtn#5f3a…` with the hash of a dtn node's name.
-pub(crate) fn node(node: NodeId) -> String {
+pub fn node(node: NodeId) -> String {
     if node.is_named() { node.to_string() } else { format!("ipn:{}.0", node.0) }
 }
 

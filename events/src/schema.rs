@@ -102,8 +102,8 @@ schema! {
     LinkDown "link_down" "link down" "A link may not." { link };
     Malformed "malformed" "malformed data discarded" "Received data that is not valid was discarded."
         { link, offset, reason };
-    SessionRefused "session_refused" "session refused" "A session requested by a peer was refused."
-        { link, reason };
+    SessionRefused "session_refused" "session refused" "A session was refused, by this node or by its peer; `peer` is the node that the peer says it is."
+        { link, peer, reason };
     LtpSegment "ltp_segment" "LTP segment"
         "An LTP segment was sent or received; only if the scenario requests segments." {} (segment);
     LtpSessionEnd "ltp_session_end" "LTP session ended"

@@ -28,6 +28,7 @@ use futures_util::future::join_all;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -132,14 +133,18 @@ impl Api {
         }
     }
     async fn snapshot(&self) -> Result<Status, Problem> {
-        Ok(shards::whole(self.each(shards::Snapshot::of).await?).status)
+        Ok(self.whole().await?.status)
+    }
+    async fn whole(&self) -> Result<shards::Snapshot, Problem> {
+        Ok(shards::whole(self.each(shards::Snapshot::of).await?))
     }
 }
 
 async fn status(State(api): State<Api>) -> ApiAnswer {
     let announced = api.ask(|node| node.announced()).await?;
-    let shards::Snapshot { status, memory, security, store, shards, .. } =
-        shards::whole(api.each(shards::Snapshot::of).await?);
+    // Of the first shard: all have their folders on one disk.
+    let disk = api.ask(|node| node.disk()).await?;
+    let shards::Snapshot { status, capacity, memory, security, store, shards, faults, .. } = api.whole().await?;
     let store = json!({
         "file_bytes": store.file_bytes,
         "commits": store.commits.0,
@@ -155,12 +160,14 @@ async fn status(State(api): State<Api>) -> ApiAnswer {
         "bundles": status.bundles,
         "bytes": status.bytes,
         "capacity_bytes": status.capacity,
+        "store_capacity_bytes": capacity,
+        "disk": disk.map(|disk| disk.to_json()),
         "strangers": json!({ "bundles": status.strangers.0, "bytes": status.strangers.1 }),
         "quotas": status.quotas.iter().map(quota).collect::<Vec<_>>(),
         "memory": memory.to_json(),
         "shards": shards,
         "store": store,
-        "links": status.links.iter().map(|one| link(one, announced.as_ref())).collect::<Vec<_>>(),
+        "links": status.links.iter().map(|one| link(one, announced.as_ref(), &faults)).collect::<Vec<_>>(),
         "announcements": announced.as_ref().map(announcements),
         "registrations": texts(&status.registrations),
         "contacts": status.contacts,
@@ -206,7 +213,9 @@ fn announced(one: &Announced) -> Value {
         "sequence": one.sequence,
     })
 }
-fn link(link: &LinkStatus, heard: Option<&HeardNode>) -> Value {
+fn link(link: &LinkStatus, heard: Option<&HeardNode>, faults: &HashMap<String, (f64, String)>) -> Value {
+    // Once a session is there, the error is history.
+    let fault = faults.get(&*link.name).filter(|_| link.state != "up");
     let found = heard.and_then(|(heard, _)| heard.iter().find(|one| one.link.as_ref() == Some(&link.name)));
     json!({
         "name": link.name,
@@ -216,6 +225,7 @@ fn link(link: &LinkStatus, heard: Option<&HeardNode>) -> Value {
         "queued": link.queued,
         "in_flight": link.in_flight,
         "found": found.map(announced),
+        "last_error": fault.map(|(ago_s, what)| json!({ "what": what, "ago_s": ago_s })),
     })
 }
 
@@ -237,8 +247,8 @@ impl Page {
 }
 async fn links(State(api): State<Api>, Query(page): Query<Page>) -> ApiAnswer {
     let announced = api.ask(|node| node.announced()).await?;
-    let links = api.snapshot().await?.links;
-    page.of(&links, |one| link(one, announced.as_ref()))
+    let all = api.whole().await?;
+    page.of(&all.status.links, |one| link(one, announced.as_ref(), &all.faults))
 }
 #[derive(Deserialize)]
 struct Enabled {

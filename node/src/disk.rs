@@ -2,8 +2,9 @@
 //!
 //! If more operations wait behind a sync, a second thread runs the sync meanwhile; syncs never overtake each other.
 
+use crate::log::{Repeats, more};
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
-use farlink_base::{Chunk, Payload};
+use farlink_base::{Chunk, DataVolume, Payload};
 use farlink_os::allocator;
 use farlink_os::disk::{DiskFiles, Syncing};
 use farlink_os::poll::Waker;
@@ -11,9 +12,9 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Least bound of a store file's length: shorter files are not worth their overhead, however full the disk is.
 const FILE_LEAST: u64 = 256 << 10;
@@ -24,9 +25,100 @@ const TRIES: u32 = 3;
 /// Path and error of the last failed operation, and the number of failures; `None` before the first.
 type Failures = Arc<Mutex<Option<(PathBuf, io::Error, u32)>>>;
 
+/// Free bytes that a disk with room has besides those for a write.
+const SPARE: u64 = 64 << 10;
+/// Hint for a full disk.
+const ROOM: &str = "hint: free space on that disk, or name a folder of a larger one as `dir` of [store]; a `capacity` that the \
+                    disk has room for is refused in time";
+
+/// Errors of a store's disk, for the log and for those who ask: whether there is room for bundles.
+#[derive(Debug)]
+pub struct DiskState {
+    dir: PathBuf,
+    /// Bytes of the shortest write that found no room; `u64::MAX` while there is room.
+    wanting: AtomicU64,
+    /// Whether the log says that the disk is full.
+    said: AtomicBool,
+    repeats: Mutex<Repeats<ErrorKind>>,
+}
+impl DiskState {
+    fn new(dir: &Path) -> Arc<DiskState> {
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+        let (wanting, said) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
+        Arc::new(DiskState { dir, wanting, said, repeats: Mutex::default() })
+    }
+    /// Logs a failure, at most once a minute for each kind, and returns the store's error. `bytes` is the length of a
+    /// write that failed.
+    fn failed(&self, place: &Path, why: &io::Error, bytes: Option<u64>) -> DiskError {
+        let (kind, error) = (why.kind(), disk_error(why.kind()));
+        if error == DiskError::Full {
+            self.wanting.fetch_min(bytes.unwrap_or(u64::MAX - 1), Ordering::Relaxed);
+        }
+        let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(times) = repeats.say(kind, std::time::Instant::now()).map(more) else { return error };
+        match error {
+            DiskError::Full => {
+                self.said.store(true, Ordering::Relaxed);
+                let what = self.full_as(kind);
+                tracing::error!("{what}: new bundles are refused, those stored are kept{times}\n{ROOM}");
+            }
+            DiskError::Io => tracing::error!("store {}: {why}{times}", place.display()),
+        }
+        error
+    }
+    /// Notes a write of this length that found room.
+    fn found_room(&self, bytes: u64) {
+        let wanting = self.wanting.load(Ordering::Relaxed);
+        if wanting == u64::MAX {
+            return;
+        }
+        // Short writes may still fit on a full disk, so its free space counts, with a margin for what surrounds a write.
+        let margin = wanting / 2 + SPARE;
+        let has_space = |(free, _)| free > wanting.saturating_add(margin);
+        if bytes >= wanting || farlink_os::disk::space(&self.dir).is_some_and(has_space) {
+            self.wanting.store(u64::MAX, Ordering::Relaxed);
+            if self.said.swap(false, Ordering::Relaxed) {
+                tracing::info!("store {}: there is room again", self.dir.display());
+            }
+        }
+    }
+    /// State for people and programs.
+    pub fn to_json(&self) -> serde_json::Value {
+        let space = farlink_os::disk::space(&self.dir);
+        serde_json::json!({
+            "dir": self.dir.display().to_string(),
+            "free_bytes": space.map(|(free, _)| free),
+            "size_bytes": space.map(|(_, size)| size),
+            "full": self.full(),
+            "hint": self.full().map(|_| ROOM.trim_start_matches("hint: ")),
+        })
+    }
+    /// Folder of the store.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+    /// Words about a disk without room for bundles; `None` while there is room.
+    pub fn full(&self) -> Option<String> {
+        (self.wanting.load(Ordering::Relaxed) < u64::MAX).then(|| self.full_as(ErrorKind::StorageFull))
+    }
+    fn full_as(&self, kind: ErrorKind) -> String {
+        let store = format!("the disk of the store {}", self.dir.display());
+        let what = match kind {
+            ErrorKind::QuotaExceeded => "has no room left for this user (disk quota)".into(),
+            ErrorKind::FileTooLarge => "has room, but the limit of file sizes is reached (ulimit -f)".into(),
+            _ => match farlink_os::disk::space(&self.dir) {
+                Some((free, all)) => format!("is full: {} of {} are free", DataVolume(free), DataVolume(all)),
+                None => "is full".into(),
+            },
+        };
+        format!("{store} {what}")
+    }
+}
+
 /// Owner's side of the disk thread.
 #[derive(Debug)]
 pub struct Disk {
+    state: Arc<DiskState>,
     queued: Vec<DiskOp>,
     outstanding: u64,
     operations: Sender<Vec<DiskOp>>,
@@ -40,15 +132,19 @@ impl Disk {
     /// # Errors
     /// If the folder cannot be opened, or no thread can be started.
     pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
-        let failures = Failures::default();
-        let mut files =
-            Performer { files: DiskFiles::open(dir)?, was_direct: true, was_full: false, failures: failures.clone() };
+        let (failures, state) = (Failures::default(), DiskState::new(dir));
+        let mut files = Performer {
+            files: DiskFiles::open(dir)?,
+            was_direct: true,
+            state: state.clone(),
+            failures: failures.clone(),
+        };
         files.log_cache_use();
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
         let (syncs, to_sync) = channel::<HeldOps>();
         let (first, second) = (Answers { outbox: outbox.clone(), waker: waker.clone() }, Answers { outbox, waker });
-        let place = dir.display().to_string();
+        let place = state.clone();
         // Syncs left to the second thread. The kernel reports a failed write-back to the first sync after it only: if a
         // later sync ran first, it would consume the error, and the lost data would be called durable.
         let behind = Arc::new(AtomicUsize::new(0));
@@ -62,7 +158,7 @@ impl Disk {
                 }
             }
         })?;
-        let place = dir.display().to_string();
+        let place = state.clone();
         std::thread::Builder::new().name("disk".into()).spawn(move || {
             while let Ok(batch) = inbox.recv() {
                 let (mut batch, mut done) = (VecDeque::from(batch), Vec::new());
@@ -89,7 +185,19 @@ impl Disk {
                 allocator::give_back_if_asked();
             }
         })?;
-        Ok(Disk { queued: Vec::new(), outstanding: 0, operations, answers, failures })
+        Ok(Disk { state, queued: Vec::new(), outstanding: 0, operations, answers, failures })
+    }
+    /// End of a log line about a damaged record in a file of the store.
+    pub fn damage(&self, file: u32) -> String {
+        let dir = self.state.dir.display();
+        format!(
+            " in {dir}/{file:010}.farlink: bundles that only it had are lost\n\
+             hint: `farlink node store check {dir}` of the stopped node says what is left"
+        )
+    }
+    /// Errors of the disk, and its room.
+    pub fn state(&self) -> &Arc<DiskState> {
+        &self.state
     }
     /// Queues an operation; it starts at the end of the turn.
     pub fn push(&mut self, operation: DiskOp) {
@@ -154,17 +262,12 @@ struct HeldOps {
     syncing: Syncing,
 }
 impl HeldOps {
-    fn finish(mut self, place: &str) -> Vec<DiskDone> {
+    fn finish(mut self, state: &DiskState) -> Vec<DiskDone> {
         if let (Err(why), Some(last)) = (self.syncing.run(), self.done.last_mut()) {
-            last.result = Err(failed(place, &why));
+            last.result = Err(state.failed(state.dir(), &why, None));
         }
         self.done
     }
-}
-
-fn failed(place: &str, why: &io::Error) -> DiskError {
-    tracing::error!("store {place}: {why}");
-    disk_error(why.kind())
 }
 
 /// Maps an error to the store's: lack of space, a quota and a limit of file sizes all mean a full disk.
@@ -180,8 +283,7 @@ fn disk_error(kind: ErrorKind) -> DiskError {
 struct Performer {
     files: DiskFiles,
     was_direct: bool,
-    /// Whether the last attempt to reserve bytes for a full disk failed.
-    was_full: bool,
+    state: Arc<DiskState>,
     failures: Failures,
 }
 
@@ -200,14 +302,19 @@ impl Performer {
         let result = match operation.action {
             DiskAction::Reserve { file, bytes } => self.reserve(file, bytes),
             action => {
+                let bytes = if let DiskAction::Write { data, .. } = &action { Some(data.len()) } else { None };
                 let what = match &action {
                     DiskAction::Settle { file } | DiskAction::Read { file, .. } | DiskAction::Write { file, .. } => {
                         self.files.path(*file)
                     }
                     _ => self.files.dir().to_path_buf(),
                 };
-                self.one(action, &mut syncing).map_err(|why| {
-                    let error = failed(&what.display().to_string(), &why);
+                let done = self.one(action, &mut syncing);
+                if let (Some(bytes), true) = (bytes, done.is_ok()) {
+                    self.state.found_room(bytes);
+                }
+                done.map_err(|why| {
+                    let error = self.state.failed(&what, &why, bytes);
                     if let Ok(mut failures) = self.failures.lock() {
                         let count = failures.as_ref().map_or(0, |(.., count)| *count);
                         *failures = Some((what, why, count + 1));
@@ -241,22 +348,13 @@ impl Performer {
         }
         Ok(DiskAnswer::Done)
     }
-    /// Reserves bytes for when the disk is full; failure is logged once, and the store tries again.
+    /// Reserves bytes for when the disk is full; the store tries again after a failure.
     fn reserve(&mut self, file: u32, bytes: u64) -> Result<DiskAnswer, DiskError> {
         let made = self.one(DiskAction::Reserve { file, bytes }, &mut None);
-        let place = self.files.dir().display();
-        match &made {
-            Err(why) if !self.was_full && disk_error(why.kind()) == DiskError::Full => {
-                tracing::error!("store {place}: {why}: takes bundles again when {} KiB are free", bytes >> 10);
-            }
-            Err(why) if !self.was_full => {
-                tracing::error!("store {place}: {why}: nothing could be kept for when the disk is full");
-            }
-            Ok(_) if self.was_full => tracing::info!("store {place}: there is room again"),
-            _ => {}
+        if made.is_ok() {
+            self.state.found_room(bytes);
         }
-        self.was_full = made.is_err();
-        made.map_err(|why| disk_error(why.kind()))
+        made.map_err(|why| self.state.failed(self.files.dir(), &why, Some(bytes)))
     }
     fn write(&mut self, file: u32, offset: u64, data: &Payload) -> io::Result<()> {
         let mut made = Vec::new();
@@ -290,12 +388,28 @@ mod tests {
     }
 
     #[test]
+    fn full_disk_is_told_until_room_for_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = DiskState::new(dir.path());
+        assert_eq!(state.full(), None);
+        let no_space = io::Error::from(ErrorKind::StorageFull);
+        assert_eq!(state.failed(dir.path(), &no_space, Some(5000)), DiskError::Full);
+        let said = state.full().unwrap();
+        let name = format!("the disk of the store {} is full: ", dir.path().display());
+        assert!(said.starts_with(&name) && said.ends_with(" are free"), "{said}");
+        state.found_room(5000);
+        assert_eq!(state.full(), None);
+        assert_eq!(state.failed(dir.path(), &io::Error::other("broken"), Some(1)), DiskError::Io);
+        assert_eq!(state.full(), None);
+    }
+
+    #[test]
     fn sync_thread_reports_failure_to_waiters() {
         let dir = tempfile::tempdir().unwrap();
         let mut files = Performer {
             files: DiskFiles::open(dir.path()).unwrap(),
             was_direct: true,
-            was_full: false,
+            state: DiskState::new(dir.path()),
             failures: Failures::default(),
         };
         let mut waits = |action| files.perform(DiskOp { id: 1, action }, &mut Vec::new()).is_some();

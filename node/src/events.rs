@@ -11,6 +11,9 @@
 //! {"time_ns":81234569000,"utc_ns":...,"node":"ipn:1.0","event":"created","bundle":7}
 //! ```
 //!
+//! A node that starts again appends to the file. Numbers of bundles begin anew then: the last `seen` before a line says
+//! which bundle it is about.
+//!
 //! Names and fields are those of `farlink_events` (`docs/reference/node.md` lists them), by which the
 //! testbed reads the file back.
 
@@ -18,9 +21,10 @@ use crate::clock::WallClock;
 use crate::config::EventsSettings;
 use crate::log::{Crowd, Repeats, more};
 use farlink_base::{Event, EventClass, Instant, LinkId, Refusal};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::mem::{Discriminant, discriminant};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -35,7 +39,8 @@ const BATCHES: usize = 1024;
 
 /// Item for the formatting thread.
 enum EventText {
-    Event(Instant, Event),
+    /// With a text, the event is a warning, and the text continues its sentence.
+    Event(Instant, Event, Option<Box<str>>),
     /// Name of a link in later events.
     Link(LinkId, String),
 }
@@ -73,7 +78,7 @@ impl EventHub {
         names: EventNames,
         settings: Option<&EventsSettings>,
     ) -> std::io::Result<EventHub> {
-        let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
+        let file = settings.map(|settings| open(&settings.file)).transpose()?;
         // Slow clients of the live stream lose the oldest of 4096 events rather than slow the node.
         let (live, _) = tokio::sync::broadcast::channel(4096);
         let (outbox, inbox) = sync_channel(BATCHES);
@@ -119,8 +124,8 @@ impl EventHub {
     pub fn name_link(&mut self, link: LinkId, name: String) {
         self.batch.push(EventText::Link(link, name));
     }
-    /// Counts an event and queues it for output.
-    pub fn push(&mut self, now: Instant, event: Event) {
+    /// Counts an event and queues it for output; with `about`, its log line is a warning that ends with this text.
+    pub fn push(&mut self, now: Instant, event: Event, about: Option<Box<str>>) {
         self.metrics.count(&event);
         // Without a reader the formatting thread is not woken.
         let read = |log: &AtomicBool| self.file || log.load(Relaxed) || self.live.receiver_count() > 0;
@@ -133,7 +138,7 @@ impl EventHub {
             EventClass::Link | EventClass::Node => true,
         };
         if wanted {
-            self.batch.push(EventText::Event(now, event));
+            self.batch.push(EventText::Event(now, event, about));
         }
     }
     /// Passes the events of this turn to the formatting thread.
@@ -173,6 +178,23 @@ impl EventHub {
     }
 }
 
+/// Opens the events file: a node that starts again goes on where the last run ended.
+fn open(path: &Path) -> std::io::Result<File> {
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    if file.metadata()?.is_file() && is_torn(path).unwrap_or(false) {
+        // The last run was killed within a line; the line stays, unreadable, and ends here.
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
+}
+/// Whether a file ends within a line.
+fn is_torn(path: &Path) -> std::io::Result<bool> {
+    let (mut file, mut last) = (File::open(path)?, [0]);
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
 struct Writer {
     names: EventNames,
     file: Option<BufWriter<File>>,
@@ -195,7 +217,9 @@ impl WriteFault {
         let (link, refusal, why) = match event {
             Event::Refused { link, reason, .. } => (*link, Some(discriminant(reason)), ""),
             // The reason is part of the key, so that a frequent one does not hide others.
-            Event::Malformed { link, reason, .. } | Event::SessionRefused { link, reason } => (*link, None, *reason),
+            Event::Malformed { link, reason, .. } | Event::SessionRefused { link, reason, .. } => {
+                (*link, None, *reason)
+            }
             Event::LtpSessionEnd { link, cancelled: true, why, .. } => (Some(*link), None, *why),
             Event::LinkUp { link, .. } | Event::LinkDown { link } if link.is_dynamic() => (Some(*link), None, ""),
             _ => return None,
@@ -210,7 +234,7 @@ impl Writer {
         loop {
             match inbox.recv_timeout(FLUSH_EVERY) {
                 Ok((offset, batch)) => batch.into_iter().for_each(|said| match said {
-                    EventText::Event(at, event) => self.one(offset, at, &event),
+                    EventText::Event(at, event, about) => self.one(offset, at, &event, about.as_deref()),
                     EventText::Link(link, name) => self.names.name_link(link, name),
                 }),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -223,9 +247,9 @@ impl Writer {
             }
         }
     }
-    fn one(&mut self, offset: i128, at: Instant, event: &Event) {
+    fn one(&mut self, offset: i128, at: Instant, event: &Event, about: Option<&str>) {
         let utc_ns = u64::try_from(i128::from(at.0) + offset).unwrap_or(0);
-        self.log(event);
+        self.log(event, about);
         let live = self.live.receiver_count() > 0;
         if self.file.is_some() || live {
             // Formatted once for all readers.
@@ -240,7 +264,7 @@ impl Writer {
         // Names of an ended bundle are forgotten only now, as the line of its last event still needed them.
         self.names.after(event);
     }
-    fn log(&mut self, event: &Event) {
+    fn log(&mut self, event: &Event, about: Option<&str>) {
         let now = std::time::Instant::now();
         let times = match WriteFault::of(event) {
             Some(WriteFault { link: Some(link), .. }) if link.is_dynamic() => self.strangers.say(now),
@@ -249,6 +273,13 @@ impl Writer {
         };
         // Suppressed in the log only; file and stream have every event.
         let Some(times) = times.map(more) else { return };
+        if let Some(about) = about {
+            let text = self.names.text(event);
+            return match event.class() {
+                EventClass::Node => tracing::warn!(target: "farlink::node", "{text}{about}{times}"),
+                _ => tracing::warn!(target: "farlink::link", "{text}{about}{times}"),
+            };
+        }
         match event.class() {
             EventClass::Bundle if matches!(event, Event::Refused { .. }) => {
                 tracing::warn!(target: "farlink::bundle", "{}{times}", self.names.text(event));
@@ -260,6 +291,10 @@ impl Writer {
             EventClass::Segment => tracing::trace!(target: "farlink::ltp", "{}", self.names.text(event)),
             EventClass::Link if matches!(event, Event::LtpSessionEnd { cancelled: false, .. }) => {
                 tracing::debug!(target: "farlink::link", "{}", self.names.text(event));
+            }
+            // The disk thread has logged the cause, with the file's name.
+            EventClass::Node if matches!(event, Event::StoreFailed { .. }) => {
+                tracing::debug!(target: "farlink::node", "{}", self.names.text(event));
             }
             EventClass::Link => tracing::info!(target: "farlink::link", "{}{times}", self.names.text(event)),
             EventClass::Node => tracing::warn!(target: "farlink::node", "{}", self.names.text(event)),
@@ -277,12 +312,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn events_file_goes_on_after_torn_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.jsonl");
+        for (before, after) in [("", "b\n"), ("{}\n", "{}\nb\n"), ("{}\n{\"ti", "{}\n{\"ti\nb\n")] {
+            std::fs::write(&path, before).unwrap();
+            open(&path).unwrap().write_all(b"b\n").unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        }
+        assert!(open(Path::new("/dev/null")).is_ok());
+    }
+
+    #[test]
     fn one_fault_does_not_hide_another() {
         let (mut repeats, now) = (Repeats::default(), std::time::Instant::now());
         let mut said = |event: Event| repeats.say(WriteFault::of(&event).unwrap(), now).is_some();
         let malformed = |reason| Event::Malformed { link: None, offset: 0, reason };
         let refused = |reason| Event::Refused { link: Some(LinkId(3)), key: None, reason };
-        let session = |reason| Event::SessionRefused { link: None, reason };
+        let session = |reason| Event::SessionRefused { link: None, peer: None, reason };
         assert!(said(malformed("a message of unknown type")) && said(malformed("extension items")));
         assert!(said(refused(Refusal::Expired)) && said(refused(Refusal::NoResources)));
         assert!(said(session("a message of unknown type")), "another kind");

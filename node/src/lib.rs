@@ -13,8 +13,9 @@ pub mod clock;
 pub mod config;
 mod datagrams;
 mod discovery;
-mod disk;
+pub mod disk;
 pub mod events;
+mod faults;
 pub mod lists;
 mod log;
 pub mod metrics;
@@ -33,10 +34,11 @@ pub mod tls;
 /// Hint for a socket that cannot be opened, as the end of a message.
 fn hint(why: &std::io::Error) -> &'static str {
     match why.kind() {
-        std::io::ErrorKind::AddrInUse => "\nhint: another node uses it: stop that one, or choose another port or path",
+        std::io::ErrorKind::AddrInUse => "\nhint: another node or program uses it: stop that one, or choose another port or path",
         std::io::ErrorKind::AddrNotAvailable => {
             "\nhint: this machine has no such address; 0.0.0.0 stands for all it has"
         }
+        std::io::ErrorKind::NotFound => "\nhint: its folder does not exist: make it, or choose another path",
         std::io::ErrorKind::AlreadyExists => "\nhint: it is left as it is; choose another path for the socket",
         std::io::ErrorKind::PermissionDenied => "\nhint: ports below 1024 and the folders of others need more rights",
         _ => "",

@@ -7,10 +7,10 @@ use crate::clock::{self, WallClock};
 use crate::config::{LayerSettings, NodeConfig, needs_restart};
 use crate::datagrams::{Datagrams, Lookup};
 use crate::discovery::Discovery;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskState};
 use crate::events::{EventHub, EventNames};
 use crate::lists::Lists;
-use crate::log::LogLevel;
+use crate::log::{Crowd, LogLevel, more};
 use crate::metrics::Metrics;
 use crate::resolve::{Resolver, Wanted};
 use crate::shards::Mesh;
@@ -19,13 +19,14 @@ use anyhow::Context;
 use farlink_base::layer::Medium;
 use farlink_base::node::params;
 use farlink_base::socket;
-use farlink_base::{Clock, DataVolume, Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
+use farlink_base::{Clock, DataVolume, Duration, Event, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
 use farlink_routing::PlanIndex;
 use farlink_stack::{Input, Output, Stack, StoreKind};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -112,6 +113,8 @@ pub struct Node {
     budget: Budget,
     pub(crate) lists: Lists,
     stopping: Option<Instant>,
+    /// Limits log lines about bundles that fail a rule of security.
+    alarms: Crowd,
     /// Time at which this run last recorded its time in the store.
     noted: Option<Instant>,
     /// Other shards of the node until their threads start; empty except in shard 0.
@@ -131,11 +134,23 @@ struct Io {
     inputs: VecDeque<Input>,
     connects: Vec<(LayerId, StreamId, LinkId)>,
     now: Instant,
+    /// Stream of the input that the stack handles.
+    stream: Option<StreamId>,
     /// Channels to other shards.
     mesh: Option<Box<Mesh>>,
 }
 
 impl Io {
+    /// End of the log line of an event for which the operator can do something, with what only the driver knows.
+    fn about(&mut self, event: &Event) -> Option<Box<str>> {
+        let (link, peer, reason) = match *event {
+            Event::StoreDamage { file, .. } => return Some(self.disk.as_ref()?.damage(file).into()),
+            Event::SessionRefused { link, peer, reason } => (link, peer, reason),
+            Event::Malformed { link, reason, .. } => (link, None, reason),
+            _ => return None,
+        };
+        self.streams.refused(self.stream?, link, peer, reason, self.now)
+    }
     fn socket(&mut self, layer: LayerId, output: socket::Output) {
         use socket::Output as O;
         match output {
@@ -173,7 +188,10 @@ impl Sink<Output> for Io {
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
             // Links of other shards are known here as well, and each change would be counted and logged twice.
             Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_reported_by_other_shard(&event)) => {}
-            Output::Event(event) => self.events.push(self.now, event),
+            Output::Event(event) => {
+                let about = self.about(&event);
+                self.events.push(self.now, event, about);
+            }
             Output::Message(_) => {}
         }
     }
@@ -233,8 +251,9 @@ impl Node {
         let spools = config.stack.store.kind == StoreKind::Durable && spill_from > 0;
         let spool_from = spools.then_some(spill_from.max(secured));
         let bounds = (config.stack.node.limits.bundle_bytes, budget.applications(), spool_from);
-        let apps = Apps::new(&config.app, &config.stack.node.app, &config.stack.node_ids, bounds)?;
+        let mut apps = Apps::new(&config.app, &config.stack.node.app, &config.stack.node_ids, bounds)?;
         apps.watch(&poller, APP)?;
+        disk.iter().for_each(|disk| apps.set_disk(disk.state().clone()));
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
         let names = EventNames::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
         let events = match hub {
@@ -263,6 +282,7 @@ impl Node {
             discovery: None,
             lists: Lists::default(),
             stopping: None,
+            alarms: Crowd::default(),
             noted: None,
             io: Io {
                 poller,
@@ -276,6 +296,7 @@ impl Node {
                 inputs: VecDeque::new(),
                 connects: Vec::new(),
                 now: clock::now(),
+                stream: None,
                 mesh,
             },
             budget,
@@ -313,6 +334,14 @@ impl Node {
         let bundles = (self.stack.held(), self.stack.heads());
         (&self.budget, self.budget.shares(self.stack.memory(), capacity, bundles, self.io.buffers.pieces()))
     }
+    /// Capacity of the store; what bundles may take of it is less.
+    pub fn capacity(&self) -> u64 {
+        self.config.stack.node.store.capacity.bytes()
+    }
+    /// Disk of a durable store.
+    pub fn disk(&self) -> Option<Arc<DiskState>> {
+        self.io.disk.as_ref().map(|disk| disk.state().clone())
+    }
     /// Live event stream.
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {
         self.io.events.live()
@@ -339,6 +368,7 @@ impl Node {
     pub fn stop(&mut self) {
         if self.stopping.is_none() {
             tracing::info!("shutting down");
+            crate::run::notify("STOPPING=1");
             let now = clock::now();
             self.stopping = Some(now + self.config.stack.node.shutdown_timeout);
             // Neighbours learn of the end before the links close, and do not wait for a timeout.
@@ -543,7 +573,12 @@ impl Node {
         if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
             self.forward_to_shards(input);
         }
+        self.io.stream = match &input {
+            Input::Socket(_, input) => stream_of(input),
+            _ => None,
+        };
         self.stack.handle(self.io.now, input, &mut self.io);
+        self.io.stream = None;
         true
     }
     fn connect(&mut self) {
@@ -613,6 +648,12 @@ impl Node {
         metrics.datagram_bytes_received.store(io.datagrams.bytes.0, Relaxed);
         metrics.datagram_bytes_sent.store(io.datagrams.bytes.1, Relaxed);
         metrics.datagrams_dropped.store(io.datagrams.dropped, Relaxed);
+        if let Some(alarm) = self.stack.take_security_alarm()
+            && let Some(times) = self.alarms.say(std::time::Instant::now())
+        {
+            let keys = self.config.security.as_ref().map(|files| files.keys.as_path()).unwrap_or(Path::new(""));
+            tracing::warn!("{}{}", crate::security::words(&alarm, keys), more(times));
+        }
         if let Some(done) = self.stack.security() {
             metrics.security_made.store(done.made, Relaxed);
             metrics.security_verified.store(done.verified, Relaxed);
@@ -706,8 +747,10 @@ impl Node {
     /// # Errors
     /// All mistakes of the file; nothing is changed then.
     pub fn reload(&mut self) -> Result<Vec<String>, String> {
-        let fresh = NodeConfig::load(&self.config.file)
-            .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        let found = NodeConfig::look(&self.config.file);
+        found.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let mistakes = || found.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let fresh = found.config.ok_or_else(mistakes)?;
         let whole = fresh.clone();
         let mut fresh = self.part_of(fresh);
         // Compared before the memory budget lowers bounds: another budget would change keys that nobody edited.
@@ -785,6 +828,20 @@ impl Node {
     pub fn set_plan(&mut self, mut plan: farlink_routing::ContactPlan) {
         plan.epoch = plan.epoch.or(self.config.epoch);
         self.input(Input::Admin(AdminInput::SetPlan(Arc::new(PlanIndex::new(plan)))));
+    }
+}
+
+/// Stream that an input is about.
+fn stream_of(input: &socket::Input) -> Option<StreamId> {
+    use socket::Input as I;
+    match input {
+        I::Opened { stream, .. }
+        | I::Data { stream, .. }
+        | I::Writable { stream, .. }
+        | I::Confirmed { stream, .. }
+        | I::Closed { stream, .. }
+        | I::Secured { stream, .. } => Some(*stream),
+        I::Datagrams { .. } | I::Located { .. } => None,
     }
 }
 

@@ -4,21 +4,30 @@ use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::node::{Handle, Node};
+use farlink_base::ConfigError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
+use std::ffi::OsStr;
 use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Runs a node until SIGTERM, SIGINT or a shutdown over the API. With a load, returns its report.
+/// Runs a node until SIGTERM, SIGINT or a shutdown over the API; logs the warnings about its configuration. With a load,
+/// returns its report.
 ///
 /// # Errors
 /// If a socket, a file or the store cannot be opened; the error names it.
 pub fn run(
     config: NodeConfig,
+    warnings: &[ConfigError],
     load: Option<LoadSettings>,
     signals: NodeSignals,
 ) -> anyhow::Result<Option<serde_json::Value>> {
     let log = LogLevel::init(&config.stack.node.log);
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let descriptors = farlink_os::process::raise_descriptor_limit();
     tracing::debug!("at most {descriptors} files and sockets at once");
     let api = config.api.clone();
@@ -32,6 +41,8 @@ pub fn run(
     }
     signals.attach(node.handle());
     announce(&node);
+    // Only now: who starts after this node finds its sockets.
+    notify("READY=1");
     node.run()?;
     Ok(node.apps().load().map(|load| {
         let mut report = load.report();
@@ -40,6 +51,24 @@ pub fn run(
         report["rss_bytes"] = rss_bytes.into();
         report
     }))
+}
+
+/// Tells the service manager about a change of state, if there is one that listens (`sd_notify(3)`).
+pub(crate) fn notify(state: &str) {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    // A service manager that has gone is no reason to end.
+    if let Err(why) = notify_at(&socket, state) {
+        tracing::debug!("NOTIFY_SOCKET {}: {why}", socket.display());
+    }
+}
+fn notify_at(socket: &OsStr, state: &str) -> io::Result<()> {
+    let from = UnixDatagram::unbound()?;
+    match socket.as_bytes() {
+        // An abstract socket, which is no file.
+        [b'@', name @ ..] => from.send_to_addr(state.as_bytes(), &SocketAddr::from_abstract_name(name)?)?,
+        _ => from.send_to(state.as_bytes(), Path::new(socket))?,
+    };
+    Ok(())
 }
 
 /// Checks that the engine accepts the configuration: names of routers, parameters, links.
@@ -56,7 +85,9 @@ fn announce(node: &Node) {
         let name = node.config.layers.get(usize::from(layer.0)).map_or("?", |layer| &layer.name);
         format!("{name} {address}")
     });
-    tracing::info!("node {} serves {}", ids.join(" "), layers.collect::<Vec<_>>().join(", "));
+    let layers: Vec<_> = layers.collect();
+    let serves = if layers.is_empty() { "no layer: it has no neighbours".into() } else { layers.join(", ") };
+    tracing::info!("node {} serves {serves}", ids.join(" "));
 }
 
 /// Signal handlers of a node process.
@@ -143,9 +174,26 @@ pub fn usage() -> (f64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn service_manager_is_notified_at_both_kinds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let name = format!("farlink-notify-{}", std::process::id());
+        let file = UnixDatagram::bind(&path).unwrap();
+        let hidden = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        for (place, socket) in [(path.as_os_str(), file), (OsStr::new(&format!("@{name}")), hidden)] {
+            notify_at(place, "READY=1").unwrap();
+            let mut heard = [0; 16];
+            assert_eq!(socket.recv(&mut heard).map(|n| heard[..n].to_vec()).unwrap(), b"READY=1");
+        }
+        assert!(notify_at(folder.path().join("gone").as_os_str(), "READY=1").is_err());
+    }
+
     #[test]
     fn usage_is_read_from_the_kernel() {
-        let (cpu_s, rss_bytes) = super::usage();
+        let (cpu_s, rss_bytes) = usage();
         assert!(cpu_s >= 0.0 && rss_bytes > 100_000, "{cpu_s} {rss_bytes}");
     }
 }

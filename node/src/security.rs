@@ -1,7 +1,10 @@
-//! Numbers that BPSec needs from the machine: a unique number for each start, durable before the first IV is made from
-//! it, and a random seed.
+//! Parts of BPSec that belong to the machine: a unique number for each start, durable before the first IV is made from
+//! it, and a random seed; and the log of bundles that fail.
 
 use anyhow::{Context, Result, bail};
+use farlink_base::security::Service;
+use farlink_bundle::bpsec::SecurityFault;
+use farlink_stack::SecurityAlarm;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -57,9 +60,49 @@ fn raise(file: &Path, first: u32) -> Result<u32> {
     Ok(start)
 }
 
+/// Warning about a bundle that failed a rule, with the key, its file, and a hint.
+pub(crate) fn words(alarm: &SecurityAlarm, keys: &Path) -> String {
+    let SecurityAlarm { source, destination, service, key, fault } = alarm;
+    let (service, key) = (Service::WORDS[*service as usize], format!("key `{key}` of {}", keys.display()));
+    let same = "the source needs the same secret under the key that its rule names: compare both files of keys; \
+                `farlink node reload` reads a corrected one";
+    let (what, hint) = match fault {
+        None => (format!("it lacks the {service} that a rule here requires"), "the source needs a rule that adds it"),
+        Some(SecurityFault::Mismatch) => (
+            format!(
+                "its {service} does not verify with the {key}: the source has another key, or the bundle was changed"
+            ),
+            same,
+        ),
+        Some(SecurityFault::Key) => (format!("the {key} for its {service} is missing, or has a wrong length"), same),
+        Some(SecurityFault::Context) => {
+            (format!("its {service} is of an unknown context"), "known are BIB-HMAC-SHA2 and BCB-AES-GCM (RFC 9173)")
+        }
+        Some(_) => (format!("its {service} is not valid"), "`farlink bundle decode` explains a bundle block by block"),
+    };
+    format!("a bundle from {source} to {destination} failed: {what}\nhint: {hint}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn alarm_names_source_key_and_file() {
+        let alarm = |fault| SecurityAlarm {
+            source: "ipn:1.64".parse().unwrap(),
+            destination: "ipn:2.64".parse().unwrap(),
+            service: Service::Confidentiality,
+            key: "bundles".into(),
+            fault,
+        };
+        let said = |fault| words(&alarm(fault), Path::new("dtn/node.keys"));
+        let text = said(Some(SecurityFault::Mismatch));
+        let begin = "a bundle from ipn:1.64 to ipn:2.64 failed: its confidentiality does not verify with the key `bundles` \
+                     of dtn/node.keys: ";
+        assert!(text.starts_with(begin) && text.contains("\nhint: the source needs the same secret"), "{text}");
+        assert!(said(None).contains("lacks the confidentiality that a rule here requires\nhint: "), "{}", said(None));
+    }
 
     /// Keeps 9173-4.3.1-3, 9173-4.8.1-5.
     #[test]

@@ -10,6 +10,7 @@ mod secure;
 mod tests;
 
 use crate::buffers::Buffers;
+use crate::faults::LinkFaults;
 use crate::log::Repeats;
 use crate::tls::Credentials;
 use connection::{Confirm, Phase, Stream};
@@ -59,6 +60,8 @@ pub struct Streams {
     /// Limits log lines about TLS failures, by peer address.
     insecurities: Repeats<IpAddr>,
     credentials: HashMap<LayerId, Credentials>,
+    /// Last error of each link.
+    pub faults: LinkFaults,
     /// Bytes read and written since the start.
     pub bytes: (u64, u64),
 }
@@ -104,6 +107,7 @@ impl Streams {
             comings: Repeats::default(),
             insecurities: Repeats::default(),
             credentials: HashMap::new(),
+            faults: LinkFaults::default(),
             bytes: (0, 0),
         }
     }

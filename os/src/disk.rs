@@ -470,6 +470,14 @@ pub fn room(dir: &Path) -> io::Result<(u64, u64)> {
     Ok((room, longest.unwrap_or(u64::MAX)))
 }
 
+/// Free bytes and size of the disk of a folder, which need not exist; `None` if the disk does not tell.
+pub fn space(dir: &Path) -> Option<(u64, u64)> {
+    let absolute = std::path::absolute(dir).ok()?;
+    let disk = rustix::fs::statvfs(absolute.ancestors().find(|folder| folder.exists())?).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    (disk.f_blocks > 0).then(|| (bytes(disk.f_bavail), bytes(disk.f_blocks)))
+}
+
 /// Free bytes of a disk. One that reports no blocks at all, as some in memory do, counts as unlimited.
 fn free(blocks: u64, available: u64, block: u64) -> u64 {
     if blocks == 0 { u64::MAX } else { available.saturating_mul(block) }

@@ -110,6 +110,19 @@ fn folder_of_memory_store_warns() {
 }
 
 #[test]
+fn start_warns_as_check_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("n.toml");
+    std::fs::write(&file, "node_ids = \"ipn:1.0\"\n[routes]\n\"ipn:9.*\" = \"ipn:7.0\"\n[app]\nsocket = \"n.sock\"\n")
+        .unwrap();
+    let node = crate::node_support::Node::start(&file, dir.path().join("n.sock"));
+    contains(
+        &node.log(),
+        &[" WARN ", "n.toml:3: routes.\"ipn:9.*\": leads to ipn:7.0, and no link does", "hint: add a [link"],
+    );
+}
+
+#[test]
 fn swapped_file_kinds_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str| dir.path().join(name).display().to_string();

@@ -1,10 +1,10 @@
 //! A real node on a failing disk: it keeps acknowledged bundles, and refuses those that it cannot keep.
 
-use crate::node_support::{Node, accepts, configure, farlink, held, until};
+use crate::node_support::{Node, accepts, configure, farlink, held, run, until};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::http;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -99,6 +99,51 @@ fn full_disk_delivers_and_recovers() {
     }
     assert!(node.log().contains("there is room again"), "{}", node.log());
     assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn full_disk_is_named_to_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
+    let store = folder.path().join("store");
+    std::fs::create_dir(&store).expect("a folder");
+    let Some(node) = Node::start_on("-t tmpfs -o size=3m", &store, &file, socket) else {
+        return eprintln!("not run: this user may not mount a file system of its own");
+    };
+    let full = format!("the disk of the store {} is full: ", store.display());
+    let mut sender = Command::new(farlink());
+    sender.args(["send", "-", "--to", "ipn:9.64", "--bundle-size", "100 kB", "--at", &node.socket]);
+    let mut sender = sender.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut input = sender.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || drop(input.write_all(&vec![7; 6_000_000])));
+    until("the log says so", || node.log().contains(&full));
+    let status = run(&["node", "status", "--at", &at]).stdout;
+    let status = String::from_utf8_lossy(&status).into_owned();
+    assert!(status.contains(&full) && status.contains("hint: free space on that disk"), "{status}");
+    assert!(status.contains(" MB of ") && status.contains("capacity 1 GB"), "sizes have units: {status}");
+    // The store tries again all the time; the log does not tell each time.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(node.log().matches("ERROR").count(), 1, "{}", node.log());
+    let pid = sender.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+    let said = sender.wait_with_output().expect("it ends").stderr;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(
+        said.contains(&format!("not accepted the bundle yet: {full}")) && said.contains(" are free; waiting"),
+        "{said}"
+    );
+    writer.join().expect("the writer ends");
+}
+
+#[test]
+fn capacity_beyond_disk_is_advised_against() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("n.toml");
+    std::fs::write(&file, "node_ids = \"ipn:1.0\"\n[store]\ndir = \"s\"\ncapacity = \"900 TB\"\n").expect("a file");
+    let said = run(&["node", "--check", "--config", &file.display().to_string()]);
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.status.success() && text.contains("n.toml:4: store.capacity: 900 TB is more than the "), "{text}");
+    assert!(text.contains("has room for: it may be full before the store is\nhint: "), "{text}");
 }
 
 #[test]

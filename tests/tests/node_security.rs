@@ -121,6 +121,8 @@ fn unsigned_bundles_are_not_delivered() {
     until_held(&pair, 1, 0);
     nothing_comes(&mut receiver);
     assert!(counts(&pair, 2)[2] >= 1);
+    let alarm = "WARN farlink_node::node: a bundle from ipn:1.99 to ipn:2.64 failed: its integrity does not verify with the key `mac` of ";
+    until("the alarm", || b.log().contains(alarm) && b.log().contains("2.keys: the source has another key"));
     assert_eq!(a.terminate(), Some(0));
     let a = pair.start(1, "");
     assert!(send(&mut a.client("99", 0), "ipn:2.64", b"plain"));
@@ -128,6 +130,7 @@ fn unsigned_bundles_are_not_delivered() {
     until_held(&pair, 1, 0);
     nothing_comes(&mut receiver);
     assert!(counts(&pair, 2)[3] >= 1 && counts(&pair, 2)[1] == 0);
+    until("another alarm", || b.log().contains("it lacks the integrity that a rule here requires\nhint: "));
     drop(b);
 }
 

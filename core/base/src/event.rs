@@ -213,10 +213,12 @@ pub enum Event {
         offset: u64,
         reason: &'static str,
     },
-    /// A peer's session request was refused.
+    /// A session was refused, by this node or by its peer.
     SessionRefused {
         /// Link concerned, if known.
         link: Option<LinkId>,
+        /// Node that the peer says it is, if it said so.
+        peer: Option<NodeId>,
         reason: &'static str,
     },
     /// An LTP segment was sent or received (class `Segment`).

@@ -2,7 +2,7 @@
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
-use farlink_base::{Refusal, socket};
+use farlink_base::{LinkId, NodeId, Refusal, socket};
 
 const START: u8 = 2;
 const END: u8 = 1;
@@ -36,6 +36,24 @@ fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
     let up = said.iter().any(|o| matches!(o, Output::PeerUp { .. }));
     lone.said = said;
     (lone.wrote(), lone.closed(), up)
+}
+
+#[test]
+fn refused_session_is_reported_on_both_sides() {
+    // The peer ends the session after both have introduced themselves: SESS_TERM, contact failure.
+    for code in [0, 4] {
+        let mut lone = Lone::active(span()).greet(30);
+        lone.receive(&[5, 0, code]);
+        let why = "the peer refused this node: its TLS, certificate or node ID";
+        let told = (code == 4).then_some((Some(LinkId(0)), None, why));
+        assert_eq!(lone.refusals, Vec::from_iter(told), "code {code}");
+    }
+    // This side refuses a peer that is not the node its link leads to.
+    let mut lone = Lone::active(span());
+    lone.receive(&message("contact_no_tls"));
+    lone.receive(&init(1 << 20, 1 << 30, b"ipn:77.0", &[]));
+    let told = lone.refusals.first().map(|(link, peer, _)| (*link, *peer));
+    assert_eq!(told, Some((Some(LinkId(0)), Some(NodeId(77)))));
 }
 
 /// Keeps 9174-4.1-1, 9174-4.1-4, 9174-4.1-5, 9174-4.1-6.

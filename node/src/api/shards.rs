@@ -9,6 +9,7 @@ use farlink_bpa::SHARD_NUMBERS;
 use farlink_bpa::app::Status;
 use farlink_stack::{Pressure, SecurityCounts};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 impl Api {
     /// Shards in order, starting with the owner of a bundle.
@@ -32,20 +33,29 @@ impl Api {
 #[derive(Default)]
 pub(super) struct Snapshot {
     pub status: Status,
+    /// Capacity of the store, of which bundles may take the part that `status` has.
+    pub capacity: u64,
     pub memory: Memory,
     pub security: Option<SecurityCounts>,
     pub store: Usage,
     /// Number of shards included.
     pub shards: u64,
+    /// Last error of links, with its age in s.
+    pub faults: HashMap<String, (f64, String)>,
     /// For each link of `status`, whether its layer belongs to this shard.
     own: Vec<bool>,
 }
 impl Snapshot {
     pub fn of(node: &mut Node) -> Snapshot {
-        let status = node.stack.status(clock::now());
+        let (now, status) = (clock::now(), node.stack.status(clock::now()));
+        let fault =
+            |name: &str| node.last_error(name).map(|(at, what)| (now.since(at).as_secs_f64(), what.to_string()));
+        let names = status.links.iter().map(|link| link.name.to_string());
+        let faults = names.filter_map(|name| Some((name.clone(), fault(&name)?))).collect();
         let own = status.links.iter().map(|link| node.owns_link(&link.name)).collect();
         let (security, store) = (node.stack.security(), node.stack.store_usage());
-        Snapshot { status, memory: Memory::of(node), security, store, shards: 1, own }
+        let capacity = node.capacity();
+        Snapshot { status, capacity, memory: Memory::of(node), security, store, shards: 1, faults, own }
     }
 }
 
@@ -88,6 +98,7 @@ fn add(all: &mut Snapshot, shard: Snapshot) {
     sum.bundles += more.bundles;
     sum.bytes += more.bytes;
     sum.capacity += more.capacity;
+    all.capacity += shard.capacity;
     sum.strangers = (sum.strangers.0 + more.strangers.0, sum.strangers.1 + more.strangers.1);
     for (quota, part) in sum.quotas.iter_mut().zip(more.quotas) {
         quota.bundles += part.bundles;
@@ -110,6 +121,8 @@ fn add(all: &mut Snapshot, shard: Snapshot) {
             None => sum.links.push(link),
         }
     }
+    // Only the owner of a link's layer meets errors of it.
+    all.faults.extend(shard.faults);
     for (share, part) in all.memory.shares.iter_mut().zip(shard.memory.shares) {
         share.limit = share.limit.saturating_add(part.limit);
         share.used = share.used.zip(part.used).map(|(a, b)| a + b);

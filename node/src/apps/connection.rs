@@ -3,7 +3,7 @@
 use crate::buffers::Buffers;
 use bytes::{Bytes, BytesMut};
 use farlink_aap2::decoder::Decoder;
-use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleHeaders, Keepalive};
+use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, BundleHeaders, Keepalive};
 use farlink_base::{Chunk, Duration, EndpointId, Instant, Payload, Refusal};
 use farlink_bpa::app::{DeliveryId, RegistrationId, RequestId};
 use farlink_os::poll::Readiness;
@@ -344,8 +344,8 @@ impl Connection {
         false
     }
     /// Answers the newest request, after all earlier answers.
-    pub fn answer(&mut self, status: AapStatus) {
-        self.owed.push_back(Owed::Answer(AapResponse::new(status)));
+    pub fn answer(&mut self, response: AapResponse) {
+        self.owed.push_back(Owed::Answer(response));
         self.release();
     }
     /// Records a request that the node must decide.

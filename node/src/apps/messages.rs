@@ -1,6 +1,7 @@
 //! Conversion between messages of AAP2 and of the stack: endpoints, bundles to send, deliveries.
 
 use super::connection::{Connection, Owed};
+use crate::disk::DiskState;
 use farlink_aap2::proto::{AapResponse, AapStatus, BundleAdu, BundleHeaders, adu_flag};
 use farlink_base::{BundleId, EndpointId, Facts, Payload, Priority, Refusal};
 use farlink_bpa::app::{Delivery, RequestId, SendRequest};
@@ -14,7 +15,7 @@ pub fn lifetime(adu: &BundleAdu) -> u64 {
 }
 
 /// AAP2 status of a refusal.
-pub fn status_of(reason: Refusal) -> AapStatus {
+fn status_of(reason: Refusal) -> AapStatus {
     match reason {
         Refusal::NotAcceptable => AapStatus::InvalidRequest,
         Refusal::Unknown => AapStatus::NotFound,
@@ -58,6 +59,7 @@ pub fn send_response(
     connection: &mut Connection,
     request: RequestId,
     result: Result<BundleId, Refusal>,
+    disk: Option<&DiskState>,
 ) -> AapResponse {
     let headers = connection.owed.iter().find_map(|owed| match owed {
         Owed::Request(id, _, headers) if *id == request => Some(headers.clone()),
@@ -72,9 +74,16 @@ pub fn send_response(
                 sequence_number: id.creation.sequence,
                 ..headers
             }),
+            ..Default::default()
         },
-        Err(reason) => AapResponse::new(status_of(reason)),
+        Err(reason) => refused(reason, disk),
     }
+}
+
+/// Answer to a refused request, with the state of the disk if it is the reason.
+pub fn refused(reason: Refusal, disk: Option<&DiskState>) -> AapResponse {
+    let full = disk.filter(|_| reason == Refusal::NoResources).and_then(DiskState::full);
+    AapResponse { reason: full.unwrap_or_default(), ..AapResponse::new(status_of(reason)) }
 }
 
 /// AAP2 head of a delivery.

@@ -13,6 +13,7 @@ mod requests;
 
 use crate::buffers::Buffers;
 use crate::config::AppSettings;
+use crate::disk::DiskState;
 use connection::{AppSocket, Connection, Owed, Spool, Spooling};
 use echo::Echo;
 use farlink_base::{Duration, EndpointId, Instant};
@@ -25,6 +26,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 
 /// Most applications attached. A further one replaces the oldest unconfigured one; if there is none, it is closed.
 const CONNECTIONS_MAX: usize = 1024;
@@ -41,6 +43,8 @@ pub struct Apps {
     /// Most payload bytes in memory for all connections.
     sending_max: u64,
     spooling: Spooling,
+    /// Disk of a durable store.
+    disk: Option<Arc<DiskState>>,
     links: Vec<(String, String)>,
     listeners: Vec<Listener>,
     _socket_file: Option<SocketFile>,
@@ -122,6 +126,7 @@ impl Apps {
             payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
             spooling: Spooling::new(spool_from.unwrap_or(u64::MAX), memory),
             sending_max: memory,
+            disk: None,
             links: Vec::new(),
             listeners,
             _socket_file: socket_file,
@@ -141,6 +146,10 @@ impl Apps {
             waiting: VecDeque::new(),
             delivers: false,
         })
+    }
+    /// Sets the disk whose state explains refusals.
+    pub fn set_disk(&mut self, disk: Arc<DiskState>) {
+        self.disk = Some(disk);
     }
     /// Sets the load generator and sink.
     pub fn set_load(&mut self, load: Load) {

@@ -20,7 +20,7 @@ impl Apps {
                             // The rest is read and discarded: AAP2 has no way to refuse a bundle before its end.
                             Some(spool) => (spool.refused, spool.flying) = (result.err(), 0),
                             None => {
-                                let response = send_response(connection, request, result);
+                                let response = send_response(connection, request, result, self.disk.as_deref());
                                 connection.decided(request, response);
                             }
                         }

@@ -2,10 +2,10 @@
 
 use super::connection::{Pushed, Spool};
 use super::echo::Echo;
-use super::messages::{lifetime, send_request, status_of};
+use super::messages::{lifetime, refused, send_request};
 use super::{Apps, Owner};
 use farlink_aap2::decoder::Request;
-use farlink_aap2::proto::{AapStatus, BundleAdu, BundleHeaders, ConnectionConfig, adu_flag};
+use farlink_aap2::proto::{AapResponse, AapStatus, BundleAdu, BundleHeaders, ConnectionConfig, adu_flag};
 use farlink_base::{Duration, EndpointId, Instant, Payload};
 use farlink_bpa::app::{AdminInput, AppInput};
 use farlink_stack::Input;
@@ -45,8 +45,11 @@ impl Apps {
         }
     }
     pub(super) fn answer(&mut self, serial: u64, status: AapStatus) -> bool {
+        self.answer_with(serial, AapResponse::new(status))
+    }
+    fn answer_with(&mut self, serial: u64, response: AapResponse) -> bool {
         if let Some(connection) = self.connections.get_mut(&serial) {
-            connection.answer(status);
+            connection.answer(response);
         }
         true
     }
@@ -104,15 +107,15 @@ impl Apps {
     }
     fn send_adu(&mut self, serial: u64, adu: BundleAdu, payload: Payload, inputs: &mut VecDeque<Input>) -> bool {
         let spool = self.connections.get_mut(&serial).and_then(|connection| connection.spool.take());
-        let status = match self.begin_send(serial, adu, payload, spool.as_ref(), inputs) {
+        let response = match self.begin_send(serial, adu, payload, spool.as_ref(), inputs) {
             Ok(()) => return true,
-            Err(status) => status,
+            Err(response) => response,
         };
         if let Some(Spool { request, .. }) = spool {
             self.requests.remove(&request);
             inputs.push_back(Input::Unspool { request });
         }
-        self.answer(serial, status)
+        self.answer_with(serial, response)
     }
     /// Passes a request to the stack; an error is the status to answer.
     fn begin_send(
@@ -122,23 +125,24 @@ impl Apps {
         payload: Payload,
         spool: Option<&Spool>,
         inputs: &mut VecDeque<Input>,
-    ) -> Result<(), AapStatus> {
+    ) -> Result<(), AapResponse> {
+        let refuse = |status| Err(AapResponse::new(status));
         let Some(endpoint) = self.connections.get(&serial).and_then(|c| c.endpoint.clone()) else {
-            return Err(AapStatus::InvalidRequest);
+            return refuse(AapStatus::InvalidRequest);
         };
         if !adu.src_eid.is_empty() && adu.src_eid != endpoint {
-            return Err(AapStatus::Unauthorized);
+            return refuse(AapStatus::Unauthorized);
         }
         // Unsupported flags are refused rather than ignored: there are no dispatch rights, and no encapsulation.
         if adu.adu_flags.contains(&adu_flag::WITH_BDM_AUTH) {
-            return Err(AapStatus::Unauthorized);
+            return refuse(AapStatus::Unauthorized);
         }
         if adu.adu_flags.contains(&adu_flag::BPDU) {
-            return Err(AapStatus::InvalidRequest);
+            return refuse(AapStatus::InvalidRequest);
         }
         let report_to = if adu.report_to_eid.is_empty() { Ok(EndpointId::Null) } else { adu.report_to_eid.parse() };
         let (Ok(source), Ok(destination), Ok(report_to)) = (endpoint.parse(), adu.dst_eid.parse(), report_to) else {
-            return Err(AapStatus::InvalidRequest);
+            return refuse(AapStatus::InvalidRequest);
         };
         let headers = BundleHeaders {
             src_eid: endpoint,
@@ -148,7 +152,7 @@ impl Apps {
             ..Default::default()
         };
         if let Some(reason) = spool.and_then(|spool| spool.refused) {
-            return Err(status_of(reason));
+            return Err(refused(reason, self.disk.as_deref()));
         }
         let length = adu.payload_length;
         let bundle = send_request(&adu, (source, destination, report_to), payload);

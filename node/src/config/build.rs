@@ -24,8 +24,14 @@ pub fn look(text: &str, file: &Path) -> Findings {
 fn read(text: &str, file: &Path, places: bool) -> Findings {
     let name = file.display().to_string();
     let errors = Errors::new(Some(&name), text);
-    // A scenario gets one clear message instead of hundreds about unknown keys.
-    let root = errors.parse().filter(|root| !is_a_scenario(&errors, root.get_ref(), &name));
+    // A file of another kind gets one clear message instead of hundreds about syntax or unknown keys.
+    let root = match super::foreign::kind(text) {
+        Some((what, hint)) => {
+            errors.push(&name, what, hint);
+            None
+        }
+        None => errors.parse().filter(|root| !is_a_scenario(&errors, root.get_ref(), &name)),
+    };
     let folder = file.parent().unwrap_or(Path::new(""));
     let config = root.as_ref().map(|root| {
         let top = Reader::checked(&errors, &keys::NODE, "", root.get_ref());
@@ -250,8 +256,11 @@ fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
     for (pattern, hop) in table {
         let given = pattern.get_ref();
         if !EndpointId::is_pattern(given) {
-            let path = format!("{path}.{given}");
-            top.errors.at(&path, Some(pattern.span().start), "matches no endpoint", PATTERN_HINT);
+            let (path, whole) = (format!("{path}.{given}"), format!("{given}.*"));
+            let near =
+                if EndpointId::is_pattern(&whole) { format!("did you mean `{whole}`?") } else { PATTERN_HINT.into() };
+            top.errors.at(&path, Some(pattern.span().start), "matches no endpoint", near);
+            continue;
         }
         match Input::Given(hop.get_ref()).text().and_then(endpoint) {
             Ok(hop) => routes.push((pattern.span().start, (pattern.get_ref().to_string(), hop))),
@@ -467,7 +476,10 @@ mod tests {
     fn route_matching_nothing_is_refused() {
         let said =
             errors("node_ids = \"ipn:1.0\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:5\" = \"ipn:2.0\"\n").join("\n");
-        assert!(said.contains("node.toml:4: routes.ipn:5: matches no endpoint\nhint: write `ipn:5.*`"), "{said}");
+        assert!(
+            said.contains("node.toml:4: routes.ipn:5: matches no endpoint\nhint: did you mean `ipn:5.*`?"),
+            "{said}"
+        );
         assert!(!said.contains("routes.ipn:2"), "{said}");
     }
 

@@ -12,6 +12,7 @@ mod conflicts;
 mod custody;
 mod discovery;
 mod docs;
+mod foreign;
 pub mod keys;
 pub(crate) mod link_keys;
 mod links;

@@ -2,7 +2,7 @@
 
 use super::{NodeConfig, keys};
 use crate::tls::Credentials;
-use farlink_base::EndpointId;
+use farlink_base::{DataVolume, EndpointId};
 use farlink_config::Reader;
 use farlink_routing::PlanIndex;
 use farlink_stack::StoreKind;
@@ -21,6 +21,21 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
     if let Some(dir) = config.store_dir.as_deref().filter(|dir| durable && dir.exists() && !dir.is_dir()) {
         let what = format!("{} is a file, and a folder is wanted", dir.display());
         top.table_or_empty("store", &keys::STORE).fail("dir", what, "give another path; the node makes the folder");
+    }
+    if let Some(dir) = config.store_dir.as_deref().filter(|_| durable) {
+        let capacity = config.stack.node.store.capacity;
+        // The files that the store has already count as room.
+        let room = farlink_os::disk::room(dir).map_or(u64::MAX, |(room, _)| room);
+        if capacity.bytes() > room {
+            let what = format!(
+                "{} is more than the {} that the disk of {} has room for: it may be full before the store is",
+                capacity,
+                DataVolume(room),
+                dir.display()
+            );
+            let hint = "give less than the disk has free, or a folder of a larger disk as `dir`";
+            top.table_or_empty("store", &keys::STORE).warn("capacity", what, hint);
+        }
     }
     let files = [
         ("events", "file", config.events.as_ref().map(|events| events.file.as_path()), &keys::EVENTS),

@@ -71,6 +71,9 @@ impl Node {
     /// Sets the addresses of all links, and the names that applications may list.
     pub(super) fn place_links(&mut self) {
         let links: Vec<_> = self.known.given.iter().map(|(id, (l, s))| (*id, l.layer, s.address.clone())).collect();
+        for (id, (link, _)) in &self.known.given {
+            self.io.streams.faults.name(*id, &link.name, &link.peer.to_string());
+        }
         for (id, layer, address) in links {
             self.set_link_address(id, layer, address);
         }
@@ -101,6 +104,10 @@ impl Node {
             }
             None => {}
         }
+    }
+    /// Last error of a link, and when it happened.
+    pub(crate) fn last_error(&self, name: &str) -> Option<(farlink_base::Instant, &str)> {
+        self.io.streams.faults.last(name)
     }
     /// Returns whether a link has this name.
     pub(crate) fn has_link(&self, name: &str) -> bool {
@@ -192,6 +199,7 @@ impl Node {
             return Err(why);
         }
         tracing::info!("link {} to {} added", link.name, link.peer);
+        self.io.streams.faults.name(id, &link.name, &link.peer.to_string());
         self.known.insert(id, (link, settings));
         if found {
             self.known.found.insert(id);
@@ -228,6 +236,7 @@ impl Node {
         self.stack.remove_link(now, id, &mut self.io);
         self.set_link_address(id, link.layer, None);
         tracing::info!("link {} removed", link.name);
+        self.io.streams.faults.forget(id);
     }
     /// Replaces the links by those of a reloaded configuration file.
     ///

@@ -154,8 +154,10 @@ impl Streams {
     /// Logs a failed attempt to connect; only the first one until a success is a warning.
     pub(super) fn missed(&mut self, id: StreamId, to: SocketAddr, why: &io::Error) {
         let link = self.streams.get(&id).and_then(|stream| stream.link);
+        self.faults.note(link, crate::clock::now(), &format!("cannot connect to {to}: {why}"));
         if link.is_some_and(|link| self.unreachable.insert(link)) {
-            tracing::warn!("cannot connect to {to}: {why}; trying again until it answers");
+            let on = self.faults.of(link);
+            tracing::warn!("cannot connect to {to}{on}: {why}; trying again until it answers");
         } else {
             tracing::debug!("cannot connect to {to}: {why}");
         }

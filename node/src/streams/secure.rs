@@ -1,9 +1,10 @@
 //! TLS on streams: started by a layer; records are sealed and opened next to the queue.
 
 use super::Streams;
+use crate::faults::{self, RefusedPeer};
 use crate::log::more;
 use crate::tls::{self, Credentials};
-use farlink_base::{BytesMut, LayerId, Payload, StreamId, socket};
+use farlink_base::{BytesMut, Instant, LayerId, LinkId, NodeId, Payload, StreamId, socket};
 use farlink_stack::Input;
 use std::collections::VecDeque;
 
@@ -54,10 +55,42 @@ impl Streams {
     fn warn(&mut self, id: StreamId, why: &str) {
         let peer = self.streams.get(&id).and_then(|stream| stream.peer);
         let from = peer.map_or_else(|| "a peer".into(), |peer| peer.to_string());
+        let link = self.link_of(id);
+        self.faults.note(link, crate::clock::now(), &format!("TLS with {from}: {why}"));
         let now = std::time::Instant::now();
         if let Some(times) = peer.map_or(Some(0), |peer| self.insecurities.say(peer.ip(), now)) {
-            tracing::warn!("TLS with {from}: {why}{}", more(times));
+            let on = self.faults.of(link);
+            tracing::warn!("TLS with {from}{on}: {why}{}", more(times));
         }
+    }
+    /// Link of a stream: the one it was opened for, or, if the peer opened it, the only one of its layer to that host.
+    fn link_of(&self, id: StreamId) -> Option<LinkId> {
+        let stream = self.streams.get(&id)?;
+        let to_host = |(layer, address): &(LayerId, String)| {
+            *layer == stream.layer && host_of(address).parse().ok() == stream.peer.map(|peer| peer.ip())
+        };
+        let mut links = self.addresses.iter().filter(|(_, place)| to_host(place)).map(|(link, _)| *link);
+        stream.link.or_else(|| links.next().filter(|_| links.next().is_none()))
+    }
+    /// Notes why a session was refused, and returns the end of its log line, if the operator can do something about it.
+    pub(crate) fn refused(
+        &mut self,
+        id: StreamId,
+        link: Option<LinkId>,
+        claims: Option<NodeId>,
+        reason: &str,
+        now: Instant,
+    ) -> Option<Box<str>> {
+        let link = link.or_else(|| self.link_of(id));
+        let stream = self.streams.get(&id)?;
+        let credentials = self.credentials.get(&stream.layer);
+        let shown = credentials.map(Credentials::described).unwrap_or_default();
+        let certified = stream.tls.as_ref().and_then(|tls| tls.proven());
+        let about = faults::explain(reason, RefusedPeer { claims, certified, shown: &shown });
+        let from = stream.peer.map_or_else(String::new, |peer| format!(" with {peer}"));
+        let (what, hint) = about.as_deref().and_then(|about| about.split_once('\n')).unwrap_or_default();
+        self.faults.note(link, now, &format!("{reason}{what}"));
+        about.as_ref().map(|_| format!("{from}{}{what}\n{hint}", self.faults.of(link)).into())
     }
     /// Queues records that TLS wants to send.
     pub(super) fn seal(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {

@@ -36,6 +36,16 @@ pub fn node_ids(certificate: &CertificateDer<'_>) -> Vec<String> {
     names.flat_map(|names| names.0).filter_map(|name| bundle_eid(&name)).filter(|eid| is_node_id(eid)).collect()
 }
 
+/// Node IDs and issuer of a certificate, for a log.
+pub fn describe(certificate: &CertificateDer<'_>) -> String {
+    let ids = node_ids(certificate);
+    let of = if ids.is_empty() { "that names no node".into() } else { format!("of {}", ids.join(" ")) };
+    let issuer = Certificate::from_der(certificate).map(|read| read.tbs_certificate.issuer.to_string());
+    // The peer chose these names: they must neither steer the terminal nor fill the screen.
+    let plain = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect::<String>();
+    format!("a certificate {}, issued by {}", plain(of), plain(issuer.unwrap_or_else(|_| "?".into())))
+}
+
 /// Returns whether the name is a public node ID; some tools omit the slash at the end of `dtn` names.
 fn is_node_id(text: &str) -> bool {
     let endpoint = text.parse().or_else(|_| format!("{text}/").parse());

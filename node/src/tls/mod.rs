@@ -36,6 +36,8 @@ pub struct Credentials {
     server: Arc<ServerConfig>,
     /// Node IDs that the certificate proves.
     pub node_ids: Vec<String>,
+    files: Files,
+    refused: verify::RefusedCertificate,
 }
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,6 +62,7 @@ impl Credentials {
         // Without Node IDs the certificate may still prove a host, so an empty list is no error.
         let own = chain.first().map(|own| certificate::node_ids(own)).unwrap_or_default();
         let (roots, provider) = (Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
+        let refused = verify::RefusedCertificate::default();
         let wrong = |why: rustls::Error| {
             let (certificate, key) = (files.certificate.display(), files.key.display());
             format!("{certificate} and {key} do not go together: {why}")
@@ -68,10 +71,10 @@ impl Credentials {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|why| why.to_string())?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verify::Servers::new(roots.clone(), &provider)))
+            .with_custom_certificate_verifier(Arc::new(verify::Servers::new(roots.clone(), &provider, refused.clone())))
             .with_client_auth_cert(chain.clone(), key.clone_key())
             .map_err(wrong)?;
-        let clients = Arc::new(verify::Clients::new(roots, &provider));
+        let clients = Arc::new(verify::Clients::new(roots, &provider, refused.clone()));
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|why| why.to_string())?
@@ -80,7 +83,13 @@ impl Credentials {
             .map_err(wrong)?;
         // Resumption would skip the certificates, so each session does a full handshake.
         server.send_tls13_tickets = 0;
-        Ok(Credentials { client: Arc::new(client), server: Arc::new(server), node_ids: own })
+        let (client, server) = (Arc::new(client), Arc::new(server));
+        Ok(Credentials { client, server, node_ids: own, files: files.clone(), refused })
+    }
+    /// File and node IDs of the certificate that this node shows.
+    pub fn described(&self) -> String {
+        let ids = if self.node_ids.is_empty() { "no node".into() } else { self.node_ids.join(" ") };
+        format!("{}, of {ids}", self.files.certificate.display())
     }
 }
 
@@ -104,12 +113,14 @@ pub struct Session {
     tls: Connection,
     /// Expected host: the name connected to, or the address of the client.
     host: ServerName<'static>,
-    told: bool,
+    credentials: Credentials,
+    /// Node IDs that the peer proved; `None` before the end of the handshake.
+    proven: Option<Vec<String>>,
     ended: bool,
 }
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("told", &self.told).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("Session").field("proven", &self.proven).field("ended", &self.ended).finish_non_exhaustive()
     }
 }
 
@@ -132,21 +143,26 @@ impl Session {
     // 9174-4.4.3-3
     pub fn client(credentials: &Credentials, host: &str) -> Result<Session, String> {
         let name = ServerName::try_from(host.to_string()).map_err(|_| format!("`{host}` is no name of a host"))?;
-        let tls = ClientConnection::new(credentials.client.clone(), name.clone()).map_err(|why| reason(&why))?;
-        Ok(Session::new(tls.into(), name))
+        let tls =
+            ClientConnection::new(credentials.client.clone(), name.clone()).map_err(|why| reason(&why, credentials))?;
+        Ok(Session::new(tls.into(), name, credentials))
     }
     /// Creates the side that was connected to from this address.
     ///
     /// # Errors
     /// If the library refuses.
     pub fn server(credentials: &Credentials, from: IpAddr) -> Result<Session, String> {
-        let tls = ServerConnection::new(credentials.server.clone()).map_err(|why| reason(&why))?;
-        Ok(Session::new(tls.into(), ServerName::IpAddress(from.into())))
+        let tls = ServerConnection::new(credentials.server.clone()).map_err(|why| reason(&why, credentials))?;
+        Ok(Session::new(tls.into(), ServerName::IpAddress(from.into()), credentials))
     }
-    fn new(mut tls: Connection, host: ServerName<'static>) -> Session {
+    fn new(mut tls: Connection, host: ServerName<'static>, credentials: &Credentials) -> Session {
         // The driver bounds the queue of the stream, so that TLS need not.
         tls.set_buffer_limit(None);
-        Session { tls, host, told: false, ended: false }
+        Session { tls, host, credentials: credentials.clone(), proven: None, ended: false }
+    }
+    /// Node IDs that the peer proved; `None` before the end of the handshake.
+    pub fn proven(&self) -> Option<&[String]> {
+        self.proven.as_deref()
     }
 
     /// Takes received bytes; their contents are appended to `plain`.
@@ -157,7 +173,7 @@ impl Session {
         while !bytes.is_empty() && !self.ended {
             // Input may end within a record; rustls keeps the incomplete one.
             self.tls.read_tls(&mut bytes).map_err(|why| why.to_string())?;
-            let state = self.tls.process_new_packets().map_err(|why| reason(&why))?;
+            let state = self.tls.process_new_packets().map_err(|why| reason(&why, &self.credentials))?;
             let (from, more) = (plain.len(), state.plaintext_bytes_to_read());
             plain.resize(from + more, 0);
             self.tls.reader().read_exact(&mut plain[from..]).map_err(|why| why.to_string())?;
@@ -165,13 +181,14 @@ impl Session {
         }
         let mut heard = Heard { ended: self.ended, ..Heard::default() };
         // The peer's certificate is examined once, at the end of the handshake, when it is complete.
-        if !self.told && !self.tls.is_handshaking() {
-            self.told = true;
+        if self.proven.is_none() && !self.tls.is_handshaking() {
             let shown = self.tls.peer_certificates().and_then(<[_]>::first);
             let proven = shown.map(|shown| certificate::node_ids(shown)).unwrap_or_default();
             // A certificate with Node IDs needs no host (RFC 9174 section 4.4.4).
             let nameless = shown.filter(|_| proven.is_empty());
-            heard.contradicts = nameless.and_then(|shown| Some(reason(&verify::verify_host(shown, &self.host).err()?)));
+            let wrong = nameless.and_then(|shown| verify::verify_host(shown, &self.host).err());
+            heard.contradicts = wrong.map(|why| reason(&why, &self.credentials));
+            self.proven = Some(proven.clone());
             heard.proven = Some(proven);
         }
         Ok(heard)
@@ -200,26 +217,52 @@ impl Session {
     }
 }
 
-/// Description of an error with a hint, for a log.
-fn reason(why: &rustls::Error) -> String {
+/// Description of an error with both certificates and a hint, for a log.
+fn reason(why: &rustls::Error, own: &Credentials) -> String {
+    use rustls::AlertDescription as A;
     use rustls::CertificateError as C;
     use rustls::Error as E;
-    let hint = match why {
-        E::InvalidCertificate(C::UnknownIssuer) => "its authority is not among `authorities`",
-        E::InvalidCertificate(
-            C::Expired | C::ExpiredContext { .. } | C::NotValidYet | C::NotValidYetContext { .. },
-        ) => "get a new one, or set this machine's clock",
-        E::InvalidCertificate(C::NotValidForName | C::NotValidForNameContext { .. }) => {
-            "it names no node: get one with its node ID, or with the host it is reached at"
+    let authorities = own.files.authorities.display();
+    let (what, hint) = match why {
+        E::InvalidCertificate(why) => {
+            let shown = own.refused.take().unwrap_or_else(|| "a certificate".into());
+            let (what, hint) = match why {
+                C::UnknownIssuer => (
+                    format!("no authority of {authorities} has signed it"),
+                    "add the authority that has, or give the peer a certificate of yours",
+                ),
+                C::Expired | C::ExpiredContext { .. } | C::NotValidYet | C::NotValidYetContext { .. } => {
+                    (why.to_string(), "get a new one, or set this machine's clock")
+                }
+                C::NotValidForName | C::NotValidForNameContext { .. } => {
+                    (why.to_string(), "it names no node: get one with its node ID, or with the host it is reached at")
+                }
+                C::InvalidPurpose | C::InvalidPurposeContext { .. } => (
+                    why.to_string(),
+                    "its uses, where it names any, are to have `id-kp-bundleSecurity` or the role of this side among them",
+                ),
+                _ => (why.to_string(), "get a new one"),
+            };
+            (format!("the peer showed {shown}: {what}"), hint)
         }
-        E::InvalidCertificate(C::InvalidPurpose | C::InvalidPurposeContext { .. }) => {
-            "its uses, where it names any, are to have `id-kp-bundleSecurity` or the role of this side among them"
+        E::NoCertificatesPresented => {
+            ("the peer showed no certificate".into(), "both sides must show one: give it one in its [layer]")
         }
-        E::NoCertificatesPresented => "both sides must show a certificate",
-        E::AlertReceived(_) => "the peer's log says what it did not like",
+        E::AlertReceived(A::UnknownCA) => (
+            format!("the peer trusts no authority that signed this node's certificate ({})", own.described()),
+            "put the authority that signed it into the peer's file of `authorities`",
+        ),
+        E::AlertReceived(A::CertificateExpired) => (
+            format!("this node's certificate ({}) has expired for the peer", own.described()),
+            "get a new one, or set the clock of the machine that is wrong",
+        ),
+        E::AlertReceived(alert) => (
+            format!("the peer ended it ({alert:?}); this node showed {}", own.described()),
+            "the peer's log says what it did not like",
+        ),
         _ => return why.to_string(),
     };
-    format!("{why}\nhint: {hint}")
+    format!("{what}\nhint: {hint}")
 }
 
 #[cfg(test)]

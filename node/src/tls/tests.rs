@@ -77,7 +77,7 @@ fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [TlsEn
     while quiet < 2 {
         for side in 0..2 {
             let (from, to) = if side == 0 { (&mut *client, &mut *server) } else { (&mut *server, &mut *client) };
-            if from.told && !said[side] && ends[side].is_ok() {
+            if from.proven.is_some() && !said[side] && ends[side].is_ok() {
                 said[side] = true;
                 from.say(words[side]).unwrap();
             }
@@ -335,7 +335,9 @@ fn old_certificate_versions_are_refused() {
     let mut roots = RootCertStore::empty();
     roots.add(certificates(&files.authorities).unwrap().remove(0)).unwrap();
     let (roots, provider) = (Arc::new(roots), rustls::crypto::ring::default_provider());
-    let (servers, clients) = (verify::Servers::new(roots.clone(), &provider), verify::Clients::new(roots, &provider));
+    let refused = verify::RefusedCertificate::default();
+    let servers = verify::Servers::new(roots.clone(), &provider, refused.clone());
+    let clients = verify::Clients::new(roots, &provider, refused);
     let whole = Certificate::from_der(&certificates(&files.certificate).unwrap()[0]).unwrap();
     for version in [Version::V3, Version::V2, Version::V1] {
         let mut made = whole.clone();

@@ -10,7 +10,7 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible, RootCertStore,
     SignatureScheme,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage};
 
 /// Encoding of `id-kp-bundleSecurity` (RFC 9174 section 8.11).
@@ -45,15 +45,30 @@ impl ExtendedKeyUsageValidator for Purposes {
     }
 }
 
+/// Description of the certificate that was refused last, for the log of the session that showed it: TLS errors have no
+/// room for it.
+#[derive(Clone, Default, Debug)]
+pub struct RefusedCertificate(Arc<Mutex<Option<String>>>);
+impl RefusedCertificate {
+    fn set(&self, what: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+    }
+    /// Takes the description.
+    pub fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Trusted authorities, and accepted algorithms.
 #[derive(Clone, Debug)]
 struct Believed {
     roots: Arc<RootCertStore>,
     algorithms: WebPkiSupportedAlgorithms,
+    refused: RefusedCertificate,
 }
 impl Believed {
-    fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Believed {
-        Believed { roots, algorithms: provider.signature_verification_algorithms }
+    fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider, refused: RefusedCertificate) -> Believed {
+        Believed { roots, algorithms: provider.signature_verification_algorithms, refused }
     }
     /// Checks that a trusted authority has issued a certificate, and that it is valid now and for this role (RFC 9174
     /// section 4.4.4.1).
@@ -68,7 +83,10 @@ impl Believed {
         between: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Error> {
-        let wrong = |why| Error::InvalidCertificate(reason(why));
+        let wrong = |why| {
+            self.refused.set(super::certificate::describe(shown));
+            Error::InvalidCertificate(reason(why))
+        };
         let shown = EndEntityCert::try_from(shown).map_err(wrong)?;
         let (roots, purposes) = (&self.roots.roots, Purposes::with(role));
         let path = shown.verify_for_usage(self.algorithms.all, roots, between, now, purposes, None, None);
@@ -114,8 +132,8 @@ pub fn verify_host(shown: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<
 pub struct Servers(Believed);
 impl Servers {
     /// Trusts the authorities `roots`.
-    pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Servers {
-        Servers(Believed::new(roots, provider))
+    pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider, refused: RefusedCertificate) -> Servers {
+        Servers(Believed::new(roots, provider, refused))
     }
 }
 
@@ -165,8 +183,8 @@ pub struct Clients {
 }
 impl Clients {
     /// Trusts the authorities `roots`.
-    pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Clients {
-        Clients { names: roots.subjects(), believed: Believed::new(roots, provider) }
+    pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider, refused: RefusedCertificate) -> Clients {
+        Clients { names: roots.subjects(), believed: Believed::new(roots, provider, refused) }
     }
 }
 

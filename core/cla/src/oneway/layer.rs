@@ -96,7 +96,7 @@ impl OneWay {
         match self.admit(now, stream, from, out) {
             Ok(()) => self.settle_receiving(now, stream, out),
             Err((link, reason)) => {
-                self.say(out, Event::SessionRefused { link, reason });
+                self.say(out, Event::SessionRefused { link, peer: None, reason });
                 out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
             }
         }
@@ -171,7 +171,7 @@ impl OneWay {
             Ok(()) => self.settle_receiving(now, stream, out),
             Err(reason) => {
                 let link = Some(receiving.link);
-                self.say(out, Event::SessionRefused { link, reason });
+                self.say(out, Event::SessionRefused { link, peer: None, reason });
                 self.turn_away(now, stream, out);
             }
         }

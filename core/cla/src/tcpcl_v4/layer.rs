@@ -17,7 +17,9 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
 use farlink_base::socket;
-use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
+use farlink_base::{
+    Duration, EndpointId, Event, EventClass, Instant, LinkId, NodeId, Payload, Sink, StreamId, TimerQueue,
+};
 
 /// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
@@ -142,14 +144,15 @@ impl TcpclV4 {
                 ReadStep::Established(init) => {
                     let welcome = self.introduce(now, stream, &init, out);
                     if let Err(why) = welcome {
-                        self.refuse(now, stream, why, out);
+                        let claimed = init.node_id.parse().ok().map(|claimed: EndpointId| claimed.node());
+                        self.refuse(now, stream, why, claimed, out);
                     }
                 }
                 ReadStep::OtherVersion => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.try_other_version(stream);
                     let reason = "the peer uses another version, which is tried next";
-                    self.fail(now, stream, Event::SessionRefused { link, reason }, out);
+                    self.fail(now, stream, Event::SessionRefused { link, peer: None, reason }, out);
                 }
                 ReadStep::Left => {
                     if let Some(session) = self.sessions.get_mut(&stream) {
@@ -176,12 +179,19 @@ impl TcpclV4 {
         }
     }
 
-    /// Rejects a peer that has introduced itself: terminates the session with a code and reports the reason.
-    fn refuse(&mut self, now: Instant, stream: StreamId, (code, reason): Unwelcome, out: &mut impl Sink<Output>) {
+    /// Rejects a peer, which claims to be this node: terminates the session with a code and reports the reason.
+    fn refuse(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        (code, reason): Unwelcome,
+        peer: Option<NodeId>,
+        out: &mut impl Sink<Output>,
+    ) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         session.terminate(now, code);
         let link = session.link;
-        self.fail(now, stream, Event::SessionRefused { link, reason }, out);
+        self.fail(now, stream, Event::SessionRefused { link, peer, reason }, out);
     }
 
     /// Ends a session and reports the reason. Written bytes may still leave; bundles not acknowledged return to the
@@ -617,7 +627,7 @@ impl ConvergenceLayer for TcpclV4 {
             // 9174-4.4.4.2-4
             Input::Socket(socket::Input::Secured { stream, contradicts: true, .. }) => {
                 let why = "the peer's certificate names another host, and no node ID";
-                self.refuse(now, stream, (term::CONTACT_FAILURE, why), out);
+                self.refuse(now, stream, (term::CONTACT_FAILURE, why), None, out);
                 self.flush(now, stream, out);
             }
             Input::Socket(socket::Input::Secured { stream, proven, .. }) => {

@@ -311,7 +311,7 @@ impl TcpclSession {
                 Some(ReadStep::Established(init))
             }
             V4Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
-            V4Message::Term { reply, reason } => self.on_term(established, reply, reason),
+            V4Message::Term { reply, reason } => self.on_term(established, reply, reason, out),
             V4Message::Reject { .. } if !established => Some(ReadStep::Over("the peer rejected the session")),
             // MSG_REJECT only aids "in troubleshooting" (RFC 9174 5.1.2). If a transfer stays unanswered because of it,
             // the progress timeout ends the session.
@@ -393,13 +393,23 @@ impl TcpclSession {
     /// Handles SESS_TERM (RFC 9174 6.1): replies once with the same reason, even before SESS_INIT; transfers in
     /// progress are finished.
     // 9174-6.1-3, 9174-6.1-4
-    fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<ReadStep> {
+    fn on_term(&mut self, established: bool, reply: bool, reason: u8, out: &mut impl Sink<Output>) -> Option<ReadStep> {
+        // The peer's judgment may come after this side has accepted the peer.
+        let why = match reason {
+            term::CONTACT_FAILURE => "the peer refused this node: its TLS, certificate or node ID",
+            term::VERSION => "the peer refused this version of the protocol",
+            term::BUSY => "the peer is too busy for a session",
+            _ => "the peer ended the session before it began",
+        };
+        if established && !reply && reason == term::CONTACT_FAILURE && out.wants(EventClass::Link) {
+            out.push(Output::Event(Event::SessionRefused { link: self.link, peer: None, reason: why }));
+        }
         self.term_received = true;
         if !self.term_sent && !reply {
             wire::put_term(&mut self.control, wire::REPLY, reason);
         }
         self.term_sent = true;
-        (!established).then_some(ReadStep::Over("the peer ended the session before it began"))
+        (!established).then_some(ReadStep::Over(why))
     }
 
     /// Establishes the session on a link, with the smaller of both keepalive intervals and the peer's limits on

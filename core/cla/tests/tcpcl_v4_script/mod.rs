@@ -3,7 +3,7 @@
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
-use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, Refusal, StreamId};
+use farlink_base::{Duration, Event, Instant, LayerId, LinkId, NodeId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{Config, LinkParams, TcpclV4};
 
 pub const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
@@ -44,11 +44,14 @@ pub struct Lone {
     pub written: Vec<u8>,
     /// Other outputs since the test last took them.
     pub said: Vec<Output>,
+    /// Sessions refused: link, claimed node and reason.
+    pub refusals: Vec<(Option<LinkId>, Option<NodeId>, &'static str)>,
 }
 impl Lone {
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Lone {
         let layer = TcpclV4::new(config, spans);
-        Lone { layer, now: Instant::ZERO, stream: PASSIVE, written: Vec::new(), said: Vec::new() }
+        let (now, refusals) = (Instant::ZERO, Vec::new());
+        Lone { layer, now, stream: PASSIVE, written: Vec::new(), said: Vec::new(), refusals }
     }
     /// A layer to which the script connects.
     pub fn passive(config: Config) -> Lone {
@@ -92,6 +95,7 @@ impl Lone {
                 Output::Socket(socket::Output::Write { data, .. }) => {
                     self.written.extend_from_slice(&data.to_bytes().unwrap())
                 }
+                Output::Event(Event::SessionRefused { link, peer, reason }) => self.refusals.push((link, peer, reason)),
                 Output::Event(_) => {}
                 other => self.said.push(other),
             }

@@ -1,0 +1,118 @@
+//! Last error of each link, in words that name both nodes.
+
+use farlink_base::{Instant, LinkId, NodeId};
+use std::collections::HashMap;
+
+/// Most characters of an error that is kept.
+const KEPT: usize = 400;
+
+/// Names of the links, and their last errors.
+#[derive(Default, Debug)]
+pub struct LinkFaults {
+    /// Name and peer of each link.
+    links: HashMap<LinkId, (String, String)>,
+    last: HashMap<LinkId, (Instant, String)>,
+}
+
+impl LinkFaults {
+    /// Sets the name of a link, and of the node that it leads to.
+    pub fn name(&mut self, link: LinkId, name: &str, peer: &str) {
+        self.links.insert(link, (name.into(), peer.into()));
+        self.last.remove(&link);
+    }
+    /// Forgets a link that ended.
+    pub fn forget(&mut self, link: LinkId) {
+        self.links.remove(&link);
+        self.last.remove(&link);
+    }
+    /// Link and its peer as ` on link b to ipn:2.0`; empty for an unconfigured link.
+    pub fn of(&self, link: Option<LinkId>) -> String {
+        let link = link.and_then(|link| self.links.get(&link));
+        link.map_or_else(String::new, |(name, peer)| format!(" on link {name} to {peer}"))
+    }
+    /// Keeps the last error of a configured link.
+    pub fn note(&mut self, link: Option<LinkId>, at: Instant, what: &str) {
+        if let Some(link) = link.filter(|link| self.links.contains_key(link)) {
+            // Hints are for the log: a list has one line for each link.
+            let what = what.split("\nhint: ").next().unwrap_or(what).chars().take(KEPT).collect();
+            self.last.insert(link, (at, what));
+        }
+    }
+    /// Last error of the link with this name, and when it happened.
+    pub fn last(&self, name: &str) -> Option<(Instant, &str)> {
+        let link = self.links.iter().find(|(_, (known, _))| known == name)?.0;
+        self.last.get(link).map(|(at, what)| (*at, what.as_str()))
+    }
+}
+
+/// Facts about the peer of a refused session, as far as the driver knows them.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusedPeer<'a> {
+    /// Node that the peer says it is.
+    pub claims: Option<NodeId>,
+    /// Node IDs in the peer's certificate; `None` without TLS.
+    pub certified: Option<&'a [String]>,
+    /// Certificate that this node shows, with the node IDs in it; empty without one.
+    pub shown: &'a str,
+}
+
+/// Completes the reason why a session was refused with what was found, and a hint; `None` for a reason that an operator
+/// can do nothing about.
+pub fn explain(reason: &str, peer: RefusedPeer<'_>) -> Option<String> {
+    let hint = if reason.contains("certificate proves another node ID") {
+        "each node needs a certificate with its own node ID: `farlink node certs` makes them"
+    } else if reason.contains("certificate names another host") {
+        "its certificate needs its node ID, or the host of `address`: `farlink node certs` makes one"
+    } else if reason.contains("cannot do TLS") {
+        "give the peer a certificate in its [layer], or write tls = \"allow\" here"
+    } else if reason.contains("refused this node") {
+        "the peer's log has the reason; it may require TLS, another certificate or another node ID"
+    } else if reason.contains("before it began") {
+        "the peer's log has the reason; one that requires TLS ends sessions of nodes without"
+    } else if reason.contains("not the node this link leads to") {
+        "correct `peer` or `address` of the link"
+    } else if reason.contains("claimed from another address") || reason.contains("with another address") {
+        "`address` of its link must be where it comes from, or give both nodes certificates: TLS proves node IDs"
+    } else {
+        return None;
+    };
+    let claims = peer.claims.map(|node| format!("it says it is {}", farlink_events::node_name(node)));
+    let certified = peer.certified.map(|ids| match ids.is_empty() {
+        true => "its certificate names no node".to_string(),
+        false => format!("its certificate is of {}", ids.join(" ")),
+    });
+    let shown = (!peer.shown.is_empty() && reason.contains("refused this node"))
+        .then(|| format!("this node shows {}", peer.shown));
+    let found: Vec<String> = claims.into_iter().chain(certified).chain(shown).collect();
+    let found = if found.is_empty() { String::new() } else { format!(": {}", found.join(", ")) };
+    Some(format!("{found}\nhint: {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_error_belongs_to_configured_link() {
+        let (mut faults, at) = (LinkFaults::default(), Instant(5));
+        faults.note(Some(LinkId(1)), at, "nobody's");
+        faults.name(LinkId(1), "moon", "ipn:2.0");
+        assert_eq!(faults.last("moon"), None);
+        faults.note(Some(LinkId(1)), at, "connection refused\nhint: start it");
+        assert_eq!(faults.last("moon"), Some((at, "connection refused")));
+        assert_eq!((faults.of(Some(LinkId(1))), faults.of(None)), (" on link moon to ipn:2.0".into(), String::new()));
+        faults.forget(LinkId(1));
+        assert_eq!(faults.last("moon"), None);
+    }
+
+    #[test]
+    fn refusal_names_expected_and_found() {
+        let ids = ["ipn:3.0".to_string()];
+        let peer = RefusedPeer { claims: Some(NodeId(2)), certified: Some(&ids), shown: "certs/a.pem, of ipn:1.0" };
+        let text = explain("the peer's certificate proves another node ID than it claims", peer).unwrap();
+        assert!(text.starts_with(": it says it is ipn:2.0, its certificate is of ipn:3.0\nhint: "), "{text}");
+        let text = explain("the peer refused this node: its TLS, certificate or node ID", peer).unwrap();
+        assert!(text.contains("this node shows certs/a.pem, of ipn:1.0"), "{text}");
+        assert_eq!(explain("a message of unknown type", peer), None);
+    }
+}

@@ -25,6 +25,13 @@ enum Socket {
     Tcp(TcpStream),
 }
 impl Socket {
+    /// Another handle of the same connection.
+    fn copy(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
+        })
+    }
     /// Ends both directions; errors are ignored, since they mean that the other side has already ended.
     fn shutdown(&self) {
         let _ = match self {
@@ -137,6 +144,19 @@ pub(crate) fn endpoint_of(node_id: &str, service: &str) -> String {
         _ if service.starts_with("ipn:") || service.starts_with("dtn:") => service.to_string(),
         Some((node, _)) if node_id.starts_with("ipn:") => format!("{node}.{service}"),
         _ => format!("{}/{service}", node_id.trim_end_matches('/')),
+    }
+}
+
+/// Kinds of errors of a read that only waited.
+const WAITED: [io::ErrorKind; 3] = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut, io::ErrorKind::Interrupted];
+
+/// Puts the end of a connection into words.
+fn lost(why: io::Error) -> io::Error {
+    match why.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            io::Error::new(why.kind(), "the node ended the connection")
+        }
+        _ => why,
     }
 }
 
@@ -282,6 +302,9 @@ impl Client {
         AapMessage::decode(&bytes[..]).map_err(|why| invalid(why.to_string()))
     }
     fn frame(&mut self) -> io::Result<Vec<u8>> {
+        self.frame_as_it_comes().map_err(lost)
+    }
+    fn frame_as_it_comes(&mut self) -> io::Result<Vec<u8>> {
         let mut length = 0usize;
         // A varint of at most four bytes: 28 bits exceed the longest message.
         for shift in (0..28).step_by(7) {
@@ -304,8 +327,9 @@ impl Client {
     pub fn hears(&mut self) -> io::Result<bool> {
         match self.reader.fill_buf() {
             Ok(_) => Ok(true),
-            Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(false),
-            Err(why) => Err(why),
+            // A signal ends the wait, so that callers notice their stop flags.
+            Err(why) if WAITED.contains(&why.kind()) => Ok(false),
+            Err(why) => Err(lost(why)),
         }
     }
     /// Waits for the next delivery, which the caller must answer with [`Client::taken`]. Answers keepalives meanwhile.
@@ -420,16 +444,19 @@ impl Client {
     pub fn shutdown(&self) {
         self.writer.shutdown();
     }
+    /// Handle that can end the connection from another thread.
+    ///
+    /// # Errors
+    /// System call errors.
+    pub(crate) fn ender(&self) -> io::Result<ClientSender> {
+        Ok(ClientSender { writer: self.writer.copy()? })
+    }
     /// Splits the client, so that one thread can send while another reads responses.
     ///
     /// # Errors
     /// System call errors.
     pub fn split(self) -> io::Result<(ClientSender, Client)> {
-        let writer = match &self.writer {
-            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
-            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
-        };
-        Ok((ClientSender { writer }, self))
+        Ok((ClientSender { writer: self.writer.copy()? }, self))
     }
 }
 

@@ -17,6 +17,7 @@ pub mod http;
 mod inbox;
 pub mod perf;
 pub mod ping;
+mod stop;
 mod timing;
 pub mod via;
 
@@ -50,6 +51,10 @@ pub fn while_starting<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Resu
     }
 }
 
+/// Hint for a node that ends a connection.
+pub(crate) const ENDED: &str =
+    "hint: is it still running? Its log has the reason; what it had accepted is in its store";
+
 /// Connects to a node's application socket, given as for [`Client::connect`], and waits for a node that is starting;
 /// errors have a hint.
 ///
@@ -63,6 +68,9 @@ pub fn connect(at: &str) -> anyhow::Result<Client> {
              (node-a.control.sock), and not a port of its links"
         ),
         ErrorKind::InvalidInput => anyhow::anyhow!("{at}: {why}"),
+        ErrorKind::ConnectionRefused if std::path::Path::new(at).is_file() => {
+            anyhow::anyhow!("{at} is a file, not a socket\nhint: --at names the application socket, e.g. node-a.sock")
+        }
         _ => anyhow::anyhow!(
             "no node at the application socket {at}: {why}\n\
              hint: is it running, and does its file have `[app] socket` or `listen`? --at names the socket"

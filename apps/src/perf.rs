@@ -1,12 +1,17 @@
 //! Measurement of goodput and round-trip time between two applications, with a window or at a fixed rate.
 
 use crate::answers::Answers;
+use crate::client::Client;
 use crate::inbox::Inbox;
+use crate::stop::StopWatch;
 use crate::{Quantiles, clock, connect, passing_service, random};
 use anyhow::bail;
 use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::{DataRate, Instant};
 use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -93,18 +98,38 @@ impl PerfReport {
     }
 }
 
-/// Runs a server, which answers every bundle with its header, until the node closes the connection.
+/// Bundles and payload bytes that a server answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServedCounts {
+    /// Number of bundles.
+    pub bundles: u64,
+    /// Their payload bytes.
+    pub bytes: u64,
+}
+
+/// Runs a server, which answers every bundle with its header, until `stop` is set.
 ///
 /// # Errors
 /// If the node is not reachable, refuses, or closes the connection.
-pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
+pub fn serve(at: &str, service: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<ServedCounts> {
     let mut receiver = connect(at)?;
     let endpoint = receiver.endpoint(service);
     let secret = random().to_string();
     receiver.configure(&endpoint, &secret, WINDOW)?;
     let mut sender = connect(at)?;
     sender.configure(&endpoint, &secret, 0)?;
+    let _watch = StopWatch::new(stop, Duration::ZERO, &[&receiver, &sender])?;
     eprintln!("measuring at {endpoint}");
+    let mut served = ServedCounts::default();
+    match answer_all(&mut receiver, &mut sender, &mut served) {
+        Err(_) if stop.load(Ordering::Relaxed) => Ok(served),
+        Err(why) => bail!("{why}\n{}", crate::ENDED),
+        Ok(never) => match never {},
+    }
+}
+
+/// Answers bundles until the connection ends.
+fn answer_all(receiver: &mut Client, sender: &mut Client, served: &mut ServedCounts) -> std::io::Result<Infallible> {
     // Replies and acknowledgments are handled in groups, so that the server is not the bottleneck.
     let (mut answers, mut replies) = (Answers::new(WINDOW), 0);
     loop {
@@ -113,66 +138,138 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
             let adu = BundleAdu { dst_eid: delivered.adu.src_eid, lifetime_ms: 3_600_000, ..Default::default() };
             sender.send(adu, &delivered.payload[..HEADER])?;
             replies += 1;
+            served.bundles += 1;
+            served.bytes += delivered.payload.len() as u64;
         }
-        if answers.add(&receiver)? {
+        if answers.add(receiver)? {
             (0..std::mem::take(&mut replies)).try_for_each(|_| sender.response().map(drop))?;
-            answers.give(&mut receiver)?;
+            answers.give(receiver)?;
         }
     }
 }
 
-/// Runs a client, which sends bundles to a server and evaluates its answers.
+/// Runs a client, which sends bundles to a server and evaluates its answers, until the end of the measurement or until
+/// `stop` is set. Calls `say` with a line of results once a second.
 ///
 /// # Errors
-/// If the node is not reachable or refuses.
-pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<PerfReport> {
+/// If the node is not reachable, refuses, or closes the connection.
+pub fn run(
+    at: &str,
+    options: &ClientOptions,
+    stop: &Arc<AtomicBool>,
+    say: impl FnMut(String),
+) -> anyhow::Result<PerfReport> {
     let inbox = Inbox::open(at, &passing_service(), 256)?;
-    let mut run =
-        PerfRun { inbox, options, nonce: random(), sent: 0, sent_bytes: 0, times: Vec::new(), last: clock::now() };
+    let _watch = StopWatch::new(stop, Duration::ZERO, &[&inbox.sender])?;
     let began = clock::now();
-    while !run.stopped(began) {
-        if run.may_send(began) {
-            run.send()?;
-        }
-        run.collect(began)?;
+    let mut run = PerfRun {
+        inbox,
+        options,
+        nonce: random(),
+        sent: 0,
+        sent_bytes: 0,
+        times: Vec::new(),
+        began,
+        last: began,
+        stop,
+        line: LineState { next: began + LINE_EVERY, answered: 0 },
+        say,
+    };
+    match run.measure() {
+        // The watch ended the connection.
+        Err(_) if stop.load(Ordering::Relaxed) => {}
+        measured => measured?,
     }
-    let until = clock::now() + options.timeout;
-    while (run.times.len() as u64) < run.sent && clock::now() < until {
-        run.take(until)?;
-    }
-    let received = run.times.len() as u64;
-    // Answers do not contain the payload's length, so the mean stands for it; only the last bundle may be shorter.
-    let mean = if run.sent > 0 { run.sent_bytes as f64 / run.sent as f64 } else { 0.0 };
-    Ok(PerfReport {
-        sent: run.sent,
-        received,
-        bytes: (mean * received as f64) as u64,
-        seconds: run.last.since(began).as_secs_f64(),
-        rtt: Quantiles::new(&run.times),
-    })
+    Ok(run.report())
 }
 
-struct PerfRun<'a> {
+/// Interval of the reports on a measurement that goes on.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+struct PerfRun<'a, F> {
     inbox: Inbox,
     options: &'a ClientOptions,
     nonce: u64,
     sent: u64,
     sent_bytes: u64,
     times: Vec<u64>,
+    began: Instant,
     last: Instant,
+    stop: &'a AtomicBool,
+    line: LineState,
+    say: F,
 }
 
-impl PerfRun<'_> {
-    fn stopped(&self, began: Instant) -> bool {
+/// State of the lines about a measurement that goes on.
+struct LineState {
+    next: Instant,
+    /// Answers that earlier lines covered.
+    answered: usize,
+}
+
+impl<F: FnMut(String)> PerfRun<'_, F> {
+    fn measure(&mut self) -> anyhow::Result<()> {
+        while !self.stopped() {
+            if self.may_send() {
+                self.send()?;
+            }
+            self.collect()?;
+        }
+        let until = clock::now() + self.options.timeout;
+        while (self.times.len() as u64) < self.sent && clock::now() < until && !self.stop.load(Ordering::Relaxed) {
+            // In short waits, so that lines and Control-C are not late.
+            self.take(until.min(clock::now() + Duration::from_millis(50)))?;
+        }
+        Ok(())
+    }
+    fn report(&self) -> PerfReport {
+        let received = self.times.len() as u64;
+        PerfReport {
+            sent: self.sent,
+            received,
+            bytes: self.bytes_of(received),
+            seconds: self.last.since(self.began).as_secs_f64(),
+            rtt: Quantiles::new(&self.times),
+        }
+    }
+    /// Payload bytes of this many answered bundles.
+    fn bytes_of(&self, answered: u64) -> u64 {
+        // Answers do not contain the payload's length, so the mean stands for it; only the last bundle may be shorter.
+        let mean = if self.sent > 0 { self.sent_bytes as f64 / self.sent as f64 } else { 0.0 };
+        (mean * answered as f64) as u64
+    }
+    /// Reports on the last second, once it is over.
+    fn tell(&mut self) {
+        let now = clock::now();
+        if now < self.line.next {
+            return;
+        }
+        self.line.next = now + LINE_EVERY;
+        // Of the new answers only: sorting all of them each second would slow the measurement.
+        let fresh = &self.times[self.line.answered..];
+        let rate = DataRate(self.bytes_of(fresh.len() as u64) * 8);
+        let p50 = Quantiles::new(fresh).at(0.5).map_or_else(|| "-".into(), |ms| format!("{ms:.3} ms"));
+        self.line.answered = self.times.len();
+        let at = now.since(self.began).as_secs_f64();
+        (self.say)(format!(
+            "{at:.0} s: {} sent, {} answered, {rate}, round trip p50 {p50}",
+            self.sent,
+            self.times.len()
+        ));
+    }
+    fn stopped(&self) -> bool {
+        if self.stop.load(Ordering::Relaxed) {
+            return true;
+        }
         match self.options.stop {
-            StopRule::After(time) => clock::now().since(began) >= time,
+            StopRule::After(time) => clock::now().since(self.began) >= time,
             StopRule::Count(count) => self.sent >= count,
             StopRule::Bytes(bytes) => self.sent_bytes >= bytes,
         }
     }
-    fn may_send(&self, began: Instant) -> bool {
+    fn may_send(&self) -> bool {
         match self.options.rate {
-            Some(rate) => rate.time_for(self.sent_bytes) <= clock::now().since(began),
+            Some(rate) => rate.time_for(self.sent_bytes) <= clock::now().since(self.began),
             None => self.sent < self.times.len() as u64 + self.options.window,
         }
     }
@@ -212,13 +309,14 @@ impl PerfRun<'_> {
         }
     }
     /// Reads the answers that have arrived; waits for one for a millisecond if nothing may be sent yet.
-    fn collect(&mut self, began: Instant) -> anyhow::Result<()> {
-        let wait = if self.may_send(began) { Duration::ZERO } else { Duration::from_millis(1) };
+    fn collect(&mut self) -> anyhow::Result<()> {
+        let wait = if self.may_send() { Duration::ZERO } else { Duration::from_millis(1) };
         let until = clock::now() + wait;
         while self.take(until)? {}
         Ok(())
     }
     fn take(&mut self, until: Instant) -> anyhow::Result<bool> {
+        self.tell();
         let left = Duration::from_nanos(until.0.saturating_sub(clock::now().0));
         match self.inbox.deliveries.recv_timeout(left) {
             Ok((at, delivered)) => {
@@ -233,7 +331,7 @@ impl PerfRun<'_> {
                 Ok(true)
             }
             Err(RecvTimeoutError::Timeout) => Ok(false),
-            Err(RecvTimeoutError::Disconnected) => bail!("the node closed the connection"),
+            Err(RecvTimeoutError::Disconnected) => bail!("the node ended the connection\n{}", crate::ENDED),
         }
     }
 }

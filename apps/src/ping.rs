@@ -20,7 +20,8 @@ const HEADER: usize = 32;
 /// Interval at which the stop flag is checked.
 const ATTENTION: Duration = Duration::from_millis(50);
 /// Hint for the case that no answer arrives.
-pub const SILENT: &str = "hint: is it running? `farlink node bundles` shows why the pings wait";
+pub const SILENT: &str =
+    "hint: is it running? `farlink node bundles` shows why pings wait here; its log, whether it refused them";
 /// Echo services that are tried if the destination is a node without a service.
 const SERVICES: [&str; 3] = ["128", "7", "2047"];
 
@@ -98,9 +99,10 @@ pub fn run(
 
 /// Endpoint IDs to try for a destination.
 pub fn candidates(destination: &str) -> Vec<String> {
-    let node = destination.strip_prefix("ipn:").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
-    if node {
-        SERVICES.iter().map(|service| format!("{destination}.{service}")).collect()
+    // A node's own endpoint, `ipn:2.0`, is for the node itself: whoever pings it means the node.
+    let node = destination.strip_suffix(".0").unwrap_or(destination);
+    if node.strip_prefix("ipn:").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit())) {
+        SERVICES.iter().map(|service| format!("{node}.{service}")).collect()
     } else if destination.starts_with("dtn://") && !destination["dtn://".len()..].trim_end_matches('/').contains('/') {
         vec![format!("{}/echo", destination.trim_end_matches('/'))]
     } else {
@@ -282,6 +284,7 @@ mod tests {
     #[test]
     fn node_destination_means_echo_service() {
         assert_eq!(candidates("ipn:2"), ["ipn:2.128", "ipn:2.7", "ipn:2.2047"]);
+        assert_eq!(candidates("ipn:2.0"), candidates("ipn:2"));
         assert_eq!(candidates("ipn:2.9"), ["ipn:2.9"]);
         assert_eq!(candidates("dtn://mars/"), ["dtn://mars/echo"]);
         assert_eq!(candidates("dtn://mars/ping"), ["dtn://mars/ping"]);

@@ -7,7 +7,8 @@ use farlink_apps::echo;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  farlink echo --at farlink.sock\n  \
     farlink echo --at farlink.sock --service 9002\n\n\
-    A node answers on 128, 7 and 2047 itself unless its file says `[app] echo = false`.")]
+    A node answers on 128, 7 and 2047 itself unless its file says `[app] echo = false`. Control-C ends it, with a summary.\n\n\
+    Exit status: 0 ended by Control-C, 1 the node is absent, refuses or ends, 2 bad input.")]
 pub struct Args {
     #[command(flatten)]
     at: socket::SocketArgs,
@@ -20,6 +21,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), CliError> {
-    echo::run(&args.at.find()?, &args.service, u32::try_from(args.rate).unwrap_or(u32::MAX))?;
+    let (at, rate) = (args.at.find()?, u32::try_from(args.rate).unwrap_or(u32::MAX));
+    let stop = farlink_os::process::watch_termination()?;
+    let answered = echo::run(&at, &args.service, rate, &stop)?;
+    eprintln!("stopped: {answered} answered");
     Ok(())
 }

@@ -12,7 +12,9 @@ use std::time::Duration;
     farlink perf ipn:2.2000 --seconds 10 --bundle-size '100 kB' --window 64 --at node-a.sock --json\n  \
     farlink perf ipn:2.2000 --rate '10 Mbit/s' --count 1000 --at node-a.sock\n\n\
     Window mode limits the bundles sent and not yet answered; rate mode sends at a fixed rate regardless\n\
-    of answers. The server answers every bundle with its number, which shows delivery and round-trip time.")]
+    of answers. The server answers every bundle with its number, which shows delivery and round-trip time.\n\
+    A line a second goes to standard error. Control-C ends the measurement, with its summary, and the server.\n\n\
+    Exit status: 0 at least one answer, or the server was ended by Control-C, 1 no answer, 2 bad input.")]
 pub struct Args {
     /// Endpoint of the server (not with --serve).
     #[arg(required_unless_present = "serve")]
@@ -53,7 +55,10 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), CliError> {
     let Some(destination) = args.destination else {
-        perf::serve(&args.at.find()?, &args.service)?;
+        let at = args.at.find()?;
+        let stop = farlink_os::process::watch_termination()?;
+        let served = perf::serve(&at, &args.service, &stop)?;
+        eprintln!("stopped: {} bundles answered, {}", served.bundles, DataVolume(served.bytes));
         return Ok(());
     };
     crate::check_endpoint(&destination)?;
@@ -77,7 +82,13 @@ pub fn run(args: Args) -> Result<(), CliError> {
         content,
         timeout: args.timeout,
     };
-    let report = perf::run(&args.at.find()?, &options)?;
+    let (at, quiet) = (args.at.find()?, args.json);
+    let stop = farlink_os::process::watch_termination()?;
+    let report = perf::run(&at, &options, &stop, |line| {
+        if !quiet {
+            eprintln!("{line}");
+        }
+    })?;
     if args.json {
         println!("{}", report.json());
     } else {

@@ -2,9 +2,11 @@
 
 use crate::{CliError, bar, socket, values};
 use farlink_apps::file::{self, ReceiveOptions, Received, ReceivedCounts};
+use farlink_base::DataVolume;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Arguments of `farlink recv`.
@@ -15,6 +17,7 @@ use std::time::Duration;
     Files sent by `farlink send` are reassembled in --out and verified by SHA-256; the digest is printed.\n\
     Other payloads go to standard output, or to --out as bundle-N. Unfinished files in --out are continued\n\
     after a restart; bundles delivered again after a crash are dropped.\n\n\
+    Control-C ends it, with a summary.\n\n\
     Exit status: 0 done, 1 fewer arrived than --count or --files asks for, or a file is damaged, 2 bad input.")]
 pub struct Args {
     #[command(flatten)]
@@ -68,9 +71,15 @@ pub fn run(args: Args) -> Result<(), CliError> {
     // Each of the two warnings, about pieces and about repeated deliveries, is printed once.
     let (mut bad, mut told, mut said) = (0, false, false);
     let mut stdout = std::io::stdout().lock();
-    let came = file::receive(&args.at.find()?, &options, |event| -> std::io::Result<()> {
+    let at = args.at.find()?;
+    let stop = farlink_os::process::watch_termination()?;
+    let mut bytes_received = 0;
+    let came = file::receive(&at, &options, &stop, |event| -> std::io::Result<()> {
         match event {
-            Received::Progress { bytes } => bar.set_position(bytes),
+            Received::Progress { bytes } => {
+                bytes_received = bytes;
+                bar.set_position(bytes);
+            }
             Received::File { name, path, bytes, sha256, verified, seconds } => {
                 bad += u64::from(!verified);
                 let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
@@ -121,10 +130,15 @@ pub fn run(args: Args) -> Result<(), CliError> {
     bar.finish_and_clear();
     // The bar is removed first: an error must start on a line of its own.
     let came = came?;
+    let stopped = stop.load(Ordering::Relaxed);
+    if stopped {
+        let ReceivedCounts { bundles, files } = came;
+        warn(&format!("stopped: {bundles} bundles received, {}, {files} whole files", DataVolume(bytes_received)));
+    }
     if bad > 0 {
         return Err(CliError::Run(anyhow::anyhow!("{bad} files arrived damaged")));
     }
-    enough(came, &options)
+    enough(came, &options, stopped)
 }
 
 /// Prints a message. A full disk behind standard error must not end the receiver: what arrives may still have room.
@@ -155,14 +169,20 @@ fn unverified(name: &str) -> String {
     )
 }
 
-/// Fails if the timeout passed before the requested number arrived.
-fn enough(came: ReceivedCounts, options: &ReceiveOptions) -> Result<(), CliError> {
+/// Fails if the timeout passed, or Control-C came, before the requested number arrived.
+fn enough(came: ReceivedCounts, options: &ReceiveOptions, stopped: bool) -> Result<(), CliError> {
     let wanted = [(options.count, came.bundles, "bundles"), (options.files, came.files, "files")];
     let short =
         |(limit, came, what): (Option<u64>, u64, &'static str)| Some((limit.filter(|n| came < *n)?, came, what));
     // The first limit that is reached ends the reception; falling short of the other is then no failure.
     let reached = wanted.iter().any(|(limit, came, _)| limit.is_some_and(|limit| *came >= limit));
     let Some((limit, came, what)) = wanted.into_iter().find_map(short).filter(|_| !reached) else { return Ok(()) };
+    if stopped {
+        return Err(CliError::Run(anyhow::anyhow!(
+            "stopped with {came} of {limit} {what} received\n\
+             hint: the rest stays in the node's store; `farlink recv` with the same options goes on"
+        )));
+    }
     let waited = options.timeout.unwrap_or_default().as_secs_f64();
     Err(CliError::Run(anyhow::anyhow!(
         "{came} of {limit} {what} received, then nothing for {waited} s\n\
@@ -195,13 +215,14 @@ mod tests {
         };
         let came = ReceivedCounts { bundles: 3, files: 1 };
         for (count, files) in [(None, None), (Some(3), None), (None, Some(1)), (Some(3), Some(9))] {
-            assert!(enough(came, &options(count, files)).is_ok(), "{count:?} {files:?}");
+            assert!(enough(came, &options(count, files), false).is_ok(), "{count:?} {files:?}");
         }
-        let said = |count, files| match enough(came, &options(count, files)) {
+        let said = |count, files, stopped| match enough(came, &options(count, files), stopped) {
             Err(CliError::Run(why)) => why.to_string(),
             other => panic!("{other:?}"),
         };
-        assert!(said(Some(4), None).starts_with("3 of 4 bundles received, then nothing for 1.5 s\nhint: "));
-        assert!(said(None, Some(2)).starts_with("1 of 2 files received, "));
+        assert!(said(Some(4), None, false).starts_with("3 of 4 bundles received, then nothing for 1.5 s\nhint: "));
+        assert!(said(None, Some(2), false).starts_with("1 of 2 files received, "));
+        assert!(said(Some(4), None, true).starts_with("stopped with 3 of 4 bundles received\nhint: "));
     }
 }

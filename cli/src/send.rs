@@ -16,7 +16,8 @@ const NO_FILE: &str = "hint: name a file that can be read, `-` for standard inpu
     farlink send data/*.csv --to ipn:2.64 --bundle-size '1 MB' --priority bulk\n  \
     echo hello | farlink send - --to ipn:2.64\n  farlink send --raw --text hello --to ipn:2.64\n\n\
     Each bundle carries a small header, by which `farlink recv --out DIR` reassembles files and verifies\n\
-    their SHA-256; `--raw` sends bare payloads.")]
+    their SHA-256; `--raw` sends bare payloads.\n\n\
+    Exit status: 0 the node accepted all, 1 it did not, or Control-C came first, 2 bad input.")]
 pub struct Args {
     /// Files to send; `-` is standard input.
     files: Vec<PathBuf>,
@@ -111,14 +112,26 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if let Some(text) = args.text {
         sources.push(file::SendSource::text(text));
     }
-    let (mut sent, at) = (Vec::new(), args.at.find()?);
+    let (mut sent, at, count) = (Vec::new(), args.at.find()?, sources.len());
+    // Until here Control-C ends the program, as reading a pipe or a search may block.
+    let stop = farlink_os::process::watch_termination()?;
+    let mut cut = None;
     for source in sources {
+        let length = source.length();
         let bar = bar::bytes(source.length(), "sent", args.json);
         // Files are sent one by one, each over a connection of its own.
-        let report = file::send(&at, source, &options, |bytes| bar.set_position(bytes))?;
+        let report = file::send(&at, source, &options, &stop, |bytes| bar.set_position(bytes));
+        // An error must start on a line of its own.
         bar.finish_and_clear();
+        let report = report?;
+        let (bundles, bytes) = (counted(report.bundles, "bundle"), DataVolume(report.bytes));
+        let Some(sha256) = &report.sha256 else {
+            let of = length.map_or_else(String::new, |length| format!(" of {}", DataVolume(length)));
+            cut = Some(format!("{}: {bundles}, {bytes}{of} accepted by the node", report.name));
+            break;
+        };
         if !args.json {
-            eprintln!("{}: {} bundles, {} B, sha256 {}", report.name, report.bundles, report.bytes, report.sha256);
+            eprintln!("{}: {bundles}, {bytes}, sha256 {sha256}", report.name);
         }
         sent.push(json!({
             "name": report.name, "bundles": report.bundles, "bytes": report.bytes, "sha256": report.sha256,
@@ -127,7 +140,19 @@ pub fn run(args: Args) -> Result<(), CliError> {
     if args.json {
         println!("{}", json!({ "files": sent }));
     }
-    Ok(())
+    match cut {
+        None => Ok(()),
+        Some(cut) => Err(CliError::Run(anyhow::anyhow!(
+            "stopped with {} of {count} files sent; {cut}\n\
+             hint: what the node accepted goes on its way; a file that is sent again is sent whole",
+            sent.len()
+        ))),
+    }
+}
+
+/// Number with its noun.
+fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Bundle processing control flag that requests this kind of report (RFC 9171 section 4.2.3).

@@ -4,6 +4,7 @@ mod attack_smoke;
 mod campaigns;
 mod crash_smoke;
 mod fuzz_corpora;
+mod interrupts;
 mod late_bundles;
 mod node_applications;
 mod node_broken_links;

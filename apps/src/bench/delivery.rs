@@ -169,7 +169,7 @@ fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
         timeout: Some(SILENCE),
         secret: "bench".into(),
     };
-    file::receive(at, &options, |_| Ok(()))?;
+    file::receive(at, &options, &Default::default(), |_| Ok(()))?;
     let files = std::fs::read_dir(inbox)?.filter_map(Result::ok);
     let files = files.filter(|file| file.file_name().as_encoded_bytes().starts_with(b"bundle-")).count() as u64;
     // A delivery recognised as a repetition is counted, but makes no file: then files are missing.

@@ -3,9 +3,12 @@
 
 use super::shelf::Shelf;
 use crate::client::{Client, ReadySource};
+use crate::stop::StopWatch;
 use crate::{clock, connect};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Time for which a receiver tries to restore a lost connection to the node.
@@ -20,6 +23,11 @@ const GROUP: usize = 128;
 const GROUP_BYTES: u64 = 8 << 20;
 /// Time for which a smaller group waits for further deliveries.
 const PAUSE: Duration = Duration::from_micros(500);
+
+/// Interval at which the stop flag is read.
+const ATTENTION: Duration = Duration::from_millis(50);
+/// Time in which a delivery that has begun may end after the stop.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes between two reports of progress.
 const PROGRESS_STEP: u64 = 4 << 20;
@@ -100,7 +108,7 @@ pub struct ReceivedCounts {
     pub files: u64,
 }
 
-/// Receives until a limit or the timeout is reached, calls `tell` with each event, and returns the numbers received.
+/// Receives until a limit or the timeout is reached or `stop` is set, calls `tell` with each event, and returns the numbers received.
 /// Accepts a delivery only once its bytes were passed on or, with a folder, are on disk.
 ///
 /// # Errors
@@ -109,12 +117,15 @@ pub struct ReceivedCounts {
 pub fn receive(
     at: &str,
     options: &ReceiveOptions,
+    stop: &Arc<AtomicBool>,
     tell: impl FnMut(Received) -> io::Result<()>,
 ) -> anyhow::Result<ReceivedCounts> {
     let shelf = Shelf::open(options.out.as_deref())?;
     let client = subscribe(at, options)?;
+    let mut watch = StopWatch::new(stop, GRACE, &[&client])?;
     let mut receiver = Receiver {
         client,
+        stop,
         shelf,
         options,
         tell,
@@ -128,12 +139,15 @@ pub fn receive(
     while !receiver.has_enough() {
         match receiver.next() {
             Ok(()) => {}
-            Err(Lost::Quiet) => break,
+            Err(Lost::Quiet | Lost::Stopped) => break,
+            Err(Lost::Connection(_)) if stop.load(Ordering::Relaxed) => break,
             Err(Lost::Connection(why)) => {
                 eprintln!("connection to the node lost ({why}); connecting again");
                 // The node repeats deliveries that were not accepted; syncing first records them as known.
                 receiver.settle()?;
-                receiver.client = reconnect(at, options)?;
+                let Some(client) = reconnect(at, options, stop)? else { break };
+                watch = StopWatch::new(stop, GRACE, &[&client])?;
+                receiver.client = client;
             }
             Err(Lost::Ours(why)) => {
                 // Accepts the deliveries that can still be synced, so that the next run needs no space for them. After
@@ -144,11 +158,13 @@ pub fn receive(
         }
     }
     receiver.settle()?;
+    drop(watch);
     Ok(receiver.came)
 }
 
 struct Receiver<'a, T> {
     client: Client,
+    stop: &'a AtomicBool,
     shelf: Shelf,
     options: &'a ReceiveOptions,
     tell: T,
@@ -165,6 +181,8 @@ struct Receiver<'a, T> {
 enum Lost {
     /// The timeout passed.
     Quiet,
+    /// The stop flag is set.
+    Stopped,
     Connection(io::Error),
     Ours(anyhow::Error),
 }
@@ -192,12 +210,27 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
             }
             let alone = self.unanswered > 0 && !self.shelf.is_settling();
             let time = if alone { Some(PAUSE) } else { self.options.timeout };
-            match self.client.wait(self.shelf.done(), time).map_err(Lost::Connection)? {
+            match self.wait(time)? {
                 ReadySource::Node => return self.take(),
                 ReadySource::Other => self.finish()?,
                 ReadySource::Nothing if alone => self.begin()?,
                 ReadySource::Nothing if self.shelf.is_settling() => self.finish()?,
                 ReadySource::Nothing => return Err(Lost::Quiet),
+            }
+        }
+    }
+    /// Waits as [`Client::wait`] does, and watches the stop flag meanwhile.
+    fn wait(&self, time: Option<Duration>) -> Result<ReadySource, Lost> {
+        let began = clock::now();
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Lost::Stopped);
+            }
+            let left = time.map(|time| time.saturating_sub(clock::now().since(began)));
+            let step = left.unwrap_or(ATTENTION).min(ATTENTION);
+            match self.client.wait(self.shelf.done(), Some(step)).map_err(Lost::Connection)? {
+                ReadySource::Nothing if left.is_none_or(|left| left > step) => {}
+                ready => return Ok(ready),
             }
         }
     }
@@ -282,13 +315,15 @@ fn subscribe(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-fn reconnect(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
+/// Connects again; `None` if `stop` is set first.
+fn reconnect(at: &str, options: &ReceiveOptions, stop: &AtomicBool) -> anyhow::Result<Option<Client>> {
     let began = clock::now();
     loop {
         // A restarting node needs a moment.
         std::thread::sleep(Duration::from_millis(100));
         match subscribe(at, options) {
-            Ok(client) => return Ok(client),
+            Ok(client) => return Ok(Some(client)),
+            Err(_) if stop.load(Ordering::Relaxed) => return Ok(None),
             Err(why) if clock::now().since(began) > RECONNECT_FOR => return Err(why),
             Err(_) => {}
         }
@@ -347,7 +382,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
         let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9]]);
-        let failed = receive(path.to_str().unwrap(), &options(&out), |told| {
+        let failed = receive(path.to_str().unwrap(), &options(&out), &Arc::default(), |told| {
             if matches!(told, Received::Bundle { .. }) {
                 // The second bundle's file disappears with the folder.
                 std::fs::remove_dir_all(&out)?;
@@ -366,7 +401,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
         let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9], vec![3; 9]]);
-        let failed = receive(path.to_str().unwrap(), &options(&out), |_| {
+        let failed = receive(path.to_str().unwrap(), &options(&out), &Arc::default(), |_| {
             // A file unlinked before its sync is lost: its group must fail.
             let _ = std::fs::remove_file(out.join(".bundle-1.new"));
             Ok(())

@@ -2,8 +2,9 @@
 
 use super::{Header, each_piece, head, hex};
 use crate::client::Client;
+use crate::stop::{StopWatch, sleep};
 use crate::{clock, connect, passing_service, random};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::DataRate;
 use sha2::{Digest, Sha256};
@@ -13,6 +14,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Time for which a refused bundle is retried: a full store empties with the next contact.
@@ -203,8 +205,9 @@ impl Payload {
         }
         .map_err(|why| match why.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                let said = "the node closed the connection while it received a bundle";
-                let hint = "its log has the reason: the payload may be too long (`bundle_bytes` of [limits])";
+                let said = "the node ended the connection while it received a bundle";
+                let hint = "is it still running? If so, its log has the reason: the payload may be too long \
+                            (`bundle_bytes` of [limits])";
                 io::Error::new(why.kind(), format!("{said}, of {length} B\nhint: {hint}"))
             }
             _ => why,
@@ -212,7 +215,7 @@ impl Payload {
     }
 }
 
-/// Summary of a source that was sent.
+/// Summary of a source that was sent, or of the part of it that was.
 #[derive(Clone, Debug)]
 pub struct SendReport {
     /// Name of the source.
@@ -221,11 +224,11 @@ pub struct SendReport {
     pub bundles: u64,
     /// Bytes of the source that were sent.
     pub bytes: u64,
-    /// SHA-256 of the source, hexadecimal.
-    pub sha256: String,
+    /// SHA-256 of the source, hexadecimal; `None` if the sender was stopped before its end.
+    pub sha256: Option<String>,
 }
 
-/// Sends a source and waits until the node has accepted all of it. Calls `progress` with the number of bytes sent or
+/// Sends a source and waits until the node has accepted all of it, or until `stop` is set. Calls `progress` with the number of bytes sent or
 /// accepted so far.
 ///
 /// # Errors
@@ -234,9 +237,11 @@ pub fn send(
     at: &str,
     mut source: SendSource,
     options: &SendOptions,
+    stop: &Arc<AtomicBool>,
     progress: impl Fn(u64),
 ) -> anyhow::Result<SendReport> {
     let mut client = connect(at)?;
+    let _watch = StopWatch::new(stop, Duration::ZERO, &[&client])?;
     let service = options.service.clone().unwrap_or_else(passing_service);
     let endpoint = client.endpoint(&service);
     client.configure(&endpoint, &random().to_string(), 0)?;
@@ -251,7 +256,24 @@ pub fn send(
         report_to_eid: options.report_to.clone(),
         ..Default::default()
     };
-    let mut window = SendWindow { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
+    let waiting = VecDeque::new();
+    let mut window =
+        SendWindow { client, adu, waiting, taken: 0, bundles: 0, told: false, stop, reason: String::new(), progress };
+    let sent = send_all(&mut window, &mut source, options);
+    let sha256 = match sent {
+        // The watch ended the connection.
+        Err(_) if stop.load(Ordering::Relaxed) => None,
+        sent => Some(sent?),
+    };
+    Ok(SendReport { name: source.name, bundles: window.bundles, bytes: window.taken, sha256 })
+}
+
+/// Sends the whole source; returns its digest.
+fn send_all<F: Fn(u64)>(
+    window: &mut SendWindow<'_, F>,
+    source: &mut SendSource,
+    options: &SendOptions,
+) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     // Distinguishes files with equal names.
     let id = format!("{:016x}", random());
@@ -274,7 +296,10 @@ pub fn send(
         // Only the last piece has the digest, which is why the next piece is read ahead.
         let payload = Payload { head: if options.raw { Vec::new() } else { head(&header)? }, chunk };
         let began = *began.get_or_insert_with(std::time::Instant::now);
-        std::thread::sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()));
+        sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()), window.stop);
+        if window.stop.load(Ordering::Relaxed) {
+            bail!("stopped");
+        }
         window.send(payload, bytes, options.window)?;
         offset += bytes;
         bundles += 1;
@@ -284,20 +309,25 @@ pub fn send(
         chunk = next;
     }
     window.finish()?;
-    Ok(SendReport { name: source.name, bundles, bytes: offset, sha256: hex(&hash.finalize()) })
+    Ok(hex(&hash.finalize()))
 }
 
 /// Bundles that were submitted and not yet answered; refused ones are retried.
-struct SendWindow<F> {
+struct SendWindow<'a, F> {
     client: Client,
     adu: BundleAdu,
     waiting: VecDeque<(Payload, u64)>,
+    /// Bytes and bundles that the node accepted.
     taken: u64,
+    bundles: u64,
+    stop: &'a AtomicBool,
+    /// Reason in the node's last answer.
+    reason: String,
     /// Whether the message about waiting was printed.
     told: bool,
     progress: F,
 }
-impl<F: Fn(u64)> SendWindow<F> {
+impl<F: Fn(u64)> SendWindow<'_, F> {
     fn send(&mut self, payload: Payload, bytes: u64, window: u64) -> anyhow::Result<()> {
         while self.waiting.len() as u64 >= window {
             self.answer()?;
@@ -333,7 +363,10 @@ impl<F: Fn(u64)> SendWindow<F> {
         match status {
             AapStatus::Success => self.count(bytes),
             AapStatus::Error => {
-                bail!("the node refuses bundles: its store or a quota is full\nhint: `farlink node status` shows both")
+                bail!(
+                    "the node refuses bundles: {}\nhint: `farlink node status` shows their usage, and what helps",
+                    self.reason()
+                )
             }
             AapStatus::InvalidRequest if self.adu.custody => bail!(
                 "the node cannot request custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
@@ -345,17 +378,32 @@ impl<F: Fn(u64)> SendWindow<F> {
         Ok(())
     }
     fn response(&mut self) -> anyhow::Result<AapStatus> {
-        while !self.client.hears()? {
+        while !self.client.hears().map_err(|why| self.ended(&why))? {
+            if self.stop.load(Ordering::Relaxed) {
+                bail!("stopped");
+            }
             self.tell();
         }
-        Ok(self.client.response()?.response_status())
+        let response = self.client.response().map_err(|why| self.ended(&why))?;
+        let status = response.response_status();
+        self.reason = response.reason;
+        Ok(status)
+    }
+    fn ended(&self, why: &io::Error) -> anyhow::Error {
+        let (taken, waiting) = (self.bundles, self.waiting.len() + 1);
+        anyhow!("{why}: it had accepted {taken} bundles, {waiting} more were sent to it\n{}", crate::ENDED)
+    }
+    /// Reason why the node accepts no bundle, as far as it is known.
+    fn reason(&self) -> &str {
+        if self.reason.is_empty() { "its memory, its store or a quota may be full" } else { &self.reason }
     }
     /// Prints a message that the node does not accept a bundle, unless it was printed before.
     fn tell(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
+            let reason = self.reason();
             eprintln!(
-                "the node has not accepted the bundle yet: its memory, its store or a quota may be full; waiting\n\
-                hint: `farlink node status` shows their usage"
+                "the node has not accepted the bundle yet: {reason}; waiting\n\
+                hint: `farlink node status` shows their usage, and what helps"
             );
         }
     }
@@ -366,6 +414,7 @@ impl<F: Fn(u64)> SendWindow<F> {
     }
     fn count(&mut self, bytes: u64) {
         self.taken += bytes;
+        self.bundles += 1;
         (self.progress)(self.taken);
     }
     fn finish(&mut self) -> anyhow::Result<()> {

@@ -39,12 +39,12 @@ enum InitCommand {
 
 #[derive(clap::Args)]
 struct TwoNodes {
-    /// IP address of the first computer.
-    #[arg(long, default_value = "127.0.0.1")]
-    a: IpAddr,
+    /// IP address of the first computer; default, without --b: 127.0.0.1.
+    #[arg(long, value_parser = address)]
+    a: Option<IpAddr>,
     /// IP address of the second.
-    #[arg(long, default_value = "127.0.0.1")]
-    b: IpAddr,
+    #[arg(long, value_parser = address)]
+    b: Option<IpAddr>,
     /// Convergence layer between the nodes; default: TCPCLv4, with LTP prepared.
     #[arg(long, value_parser = PossibleValuesParser::new(NAMES).try_map(|name| layer(&name)))]
     layer: Option<&'static LayerInfo>,
@@ -68,6 +68,19 @@ struct TwoNodes {
     force: bool,
 }
 
+impl TwoNodes {
+    /// Addresses of both computers: without any, both nodes run on this one.
+    fn addresses(&self) -> [IpAddr; 2] {
+        [self.a, self.b].map(|given| given.unwrap_or(IpAddr::from([127, 0, 0, 1])))
+    }
+}
+
+/// Parses the address of a computer.
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not an IP address\nhint: write e.g. 192.168.1.20, not a name and no port"))
+}
+
 /// Layer with this name; clap admits only names that exist.
 fn layer(name: &str) -> Result<&'static LayerInfo, String> {
     LayerInfo::named(name).ok_or_else(|| format!("one of: {}", NAMES.join(", ")))
@@ -89,7 +102,7 @@ fn scenario(dir: &Path, force: bool) -> Result<(), CliError> {
 }
 
 fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
-    let TwoNodes { a, b, dir, force, .. } = args;
+    let ([a, b], TwoNodes { dir, force, .. }) = (args.addresses(), args);
     possible(args).map_err(|why| CliError::Input(why.into()))?;
     crate::make_folder(dir, "--dir")?;
     let [first, second] = sides(args);
@@ -130,16 +143,19 @@ fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
 /// Both nodes; on one computer the second one uses the next port numbers.
 fn sides(args: &TwoNodes) -> [InitNode; 2] {
     // Two nodes cannot listen at the same port of one address.
-    let step = u16::from(args.a == args.b);
-    [
-        InitNode { name: "a", number: 1, ip: args.a, ports: 0 },
-        InitNode { name: "b", number: 2, ip: args.b, ports: step },
-    ]
+    let [a, b] = args.addresses();
+    let step = u16::from(a == b);
+    [InitNode { name: "a", number: 1, ip: a, ports: 0 }, InitNode { name: "b", number: 2, ip: b, ports: step }]
 }
 
 /// Checks that the options can be combined; the error has a hint.
 fn possible(args: &TwoNodes) -> Result<(), &'static str> {
-    let TwoNodes { a, b, tls, custody, discovery, .. } = *args;
+    let ([a, b], TwoNodes { tls, custody, discovery, .. }) = (args.addresses(), args);
+    let (tls, custody, discovery) = (*tls, *custody, *discovery);
+    if args.a.is_some() != args.b.is_some() {
+        return Err("one of two addresses is missing: the nodes are on two computers, and each must reach the other\n\
+             hint: give both, --a 192.168.1.10 --b 192.168.1.20, or none for two nodes on this computer");
+    }
     if tls && args.layer.is_some_and(|layer| !layer.knows_tls()) {
         return Err("only TCPCLv4 has TLS\nhint: --layer tcpclv4, or --secure for bundles");
     }
@@ -270,6 +286,8 @@ mod tests {
             &["--discovery", "--layer", "ltp"],
             &["--discovery", "--custody"],
             &["--a", "10.0.0.1", "--b", "::1"],
+            &["--a", "10.0.0.1"],
+            &["--b", "10.0.0.1"],
         ] {
             assert!(two_nodes(&args(&[cannot, &["--dir", folder, "--force"]].concat())).is_err(), "{cannot:?}");
         }

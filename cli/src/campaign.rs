@@ -101,7 +101,7 @@ struct How {
     /// Run each cell in a child process, so that a crash affects no other cell.
     #[arg(long, conflicts_with = "on")]
     isolate: bool,
-    /// Where to run the cells, if not here; needs the Python package: pip install 'farlink[ray]'.
+    /// Where to run the cells, if not here; needs the Python package and Ray: docs/how-to/use-from-python.md.
     #[arg(long, value_name = "WHERE")]
     on: Option<On>,
     /// Print one JSON document.

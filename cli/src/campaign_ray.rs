@@ -68,7 +68,8 @@ fn check(python: &OsString) -> Result<(), CliError> {
 fn missing(python: &OsString, why: &str) -> String {
     format!(
         "`--on ray` needs the Python packages farlink and ray: {}: {why}\n\
-         hint: pip install 'farlink[ray]'; FARLINK_PYTHON selects another interpreter",
+         hint: in Farlink's sources, `cargo xtask python --wheel` builds the first: pip install \
+         target/python/wheels/farlink-*.whl ray; FARLINK_PYTHON selects another interpreter",
         python.display()
     )
 }
@@ -81,7 +82,10 @@ mod tests {
     fn missing_python_package_gets_install_hint() {
         for python in ["/nowhere/python3", "false"] {
             let Err(CliError::Input(said)) = check(&python.into()) else { panic!("{python} has the package") };
-            assert!(said.contains("pip install 'farlink[ray]'") && said.contains(python), "{said}");
+            assert!(
+                said.contains("pip install target/python/wheels/farlink-*.whl ray") && said.contains(python),
+                "{said}"
+            );
         }
     }
 }

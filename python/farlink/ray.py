@@ -101,7 +101,7 @@ def _go(
     try:
         import ray
     except ImportError as missing:
-        raise ImportError("Ray is not installed here\nhint: pip install 'farlink[ray]'") from missing
+        raise ImportError("Ray is not installed here\nhint: pip install ray") from missing
     began = not ray.is_initialized()
     if began:
         ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)

@@ -8,7 +8,8 @@ PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 help:
 	@echo "make demo      send a 200 MB file across a four-hop space network, simulated and for real"
 	@echo "make test      check format, layers and lints, and run every test"
-	@echo "make install   put the command farlink into $(PREFIX)/bin (PREFIX=... puts it elsewhere)"
+	@echo "make install   put the command farlink into $(PREFIX)/bin, with completions, man pages and"
+	@echo "               systemd unit beside it (PREFIX=... puts them elsewhere, below DESTDIR=...)"
 	@echo
 	@echo "All install what this machine lacks first (scripts/bootstrap). Other chores: cargo xtask help"
 
@@ -24,4 +25,4 @@ test:
 
 install:
 	@scripts/bootstrap
-	@scripts/install "$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" scripts/install "$(PREFIX)"

@@ -1,7 +1,6 @@
 //! `farlink completions`: shell completion scripts.
 
 use crate::CliError;
-use clap::CommandFactory;
 
 /// Arguments of `farlink completions`.
 #[derive(clap::Args)]
@@ -15,7 +14,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "farlink", &mut script);
+    clap_complete::generate(args.shell, &mut crate::command(), "farlink", &mut script);
     match std::io::Write::write_all(&mut std::io::stdout(), &script) {
         // `farlink completions bash | head` closes the pipe early: no error.
         Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -25,6 +25,7 @@ mod flow;
 mod init;
 mod lab;
 mod lab_bisect;
+mod manuals;
 mod meetings;
 mod node;
 mod node_store;
@@ -43,7 +44,7 @@ mod send;
 mod socket;
 mod values;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use farlink_os::allocator::Counting;
 use std::io::Write;
 use std::process::ExitCode;
@@ -109,6 +110,9 @@ enum Command {
     Doctor(doctor::Args),
     /// Print a shell completion script.
     Completions(completions::Args),
+    /// Write the man pages of all commands, for the installation.
+    #[command(hide = true)]
+    Manuals(manuals::Args),
 }
 
 /// Error of a subcommand.
@@ -174,6 +178,28 @@ fn check_endpoint(text: &str) -> Result<(), CliError> {
     text.parse::<farlink_base::EndpointId>().map(drop).map_err(|_| not_an_endpoint(text))
 }
 
+/// Page that has the exit statuses of all commands.
+const EXITS: &str = "docs/reference/exit-codes.md";
+
+/// Definition of the command line: each command's help names its exit statuses and their page.
+fn command() -> clap::Command {
+    with_exits(Cli::command())
+}
+fn with_exits(command: clap::Command) -> clap::Command {
+    let names: Vec<String> = command.get_subcommands().map(|of| of.get_name().to_string()).collect();
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let usual = if help.contains("Exit status: ") { "" } else { "Exit status: 0 done, 1 failed, 2 bad input. " };
+    let break_ = if help.is_empty() {
+        ""
+    } else if usual.is_empty() {
+        "\n"
+    } else {
+        "\n\n"
+    };
+    let command = command.after_help(format!("{help}{break_}{usual}All of them: {EXITS}."));
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_exits))
+}
+
 fn main() -> ExitCode {
     // First of all: the testbed starts this program again as its supervisor, which forks and must have no threads.
     if let Some(code) = farlink_lab::supervisor::run_if_asked() {
@@ -181,7 +207,7 @@ fn main() -> ExitCode {
     }
     // Installed before arguments are read, as printing help may already meet a closed pipe.
     end_quietly_when_nobody_reads();
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|why| why.exit());
     let result = match cli.command {
         Command::Bundle(args) => bundle::run(args),
         Command::Plan(args) => plan::run(args),
@@ -204,6 +230,7 @@ fn main() -> ExitCode {
         Command::Flow(args) => flow::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
+        Command::Manuals(args) => manuals::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -221,6 +248,38 @@ fn main() -> ExitCode {
 /// Prints an error; the exit status tells it where standard error takes nothing, as on a full disk.
 fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "error: {message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `visit` with the words and the definition of each command that has no subcommands.
+    fn leaves(of: &clap::Command, words: &str, visit: &mut impl FnMut(&str, &clap::Command)) {
+        if of.get_subcommands().next().is_none() {
+            visit(words, of);
+        }
+        for inner in of.get_subcommands() {
+            leaves(inner, &format!("{words} {}", inner.get_name()), visit);
+        }
+    }
+
+    #[test]
+    fn exit_codes_are_in_help_and_page() {
+        let page = include_str!("../../docs/reference/exit-codes.md");
+        leaves(&command(), "farlink", &mut |words, leaf| {
+            let help = leaf.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Exit status: 0 ") && help.ends_with(&format!("{EXITS}.")), "{words}: {help}");
+            let own =
+                help.split_once("Exit status: ").and_then(|(_, status)| status.split_once("\n")).map(|(own, _)| own);
+            // The page has the statuses of a command word for word, unless they are the usual ones.
+            if let Some(own) = own {
+                let row =
+                    format!("| `{}` | {} |", &words["farlink ".len()..], own.trim_end_matches('.').replace("; ", ", "));
+                assert!(page.contains(&row), "missing in docs/reference/exit-codes.md:\n{row}");
+            }
+        });
+    }
 }
 
 /// Exits without a panic message if standard output is closed early (`farlink ... | head`) or the terminal is gone.

@@ -89,8 +89,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     bar.finish_and_clear();
     let plan = plan.map_err(CliError::Input)?;
     for (name, time) in network.fallen() {
-        let after = format_duration(Duration::from_nanos(time.unsigned_abs()));
-        eprintln!("warning: {name} comes down {after} after the start, by its elements: its contacts end before");
+        match Duration::from_nanos(time.unsigned_abs()) {
+            Duration::ZERO => {
+                eprintln!("warning: {name} came down before the start, by its elements: it has no contacts")
+            }
+            time => eprintln!(
+                "warning: {name} comes down {} after the start, by its elements: its contacts end before",
+                format_duration(time)
+            ),
+        }
     }
     if plan.contacts.is_empty() {
         eprintln!("warning: no two nodes see each other in this time: the plan has no contacts");

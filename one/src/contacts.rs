@@ -112,7 +112,7 @@ impl Nearness {
         let margin = (range / 2.0).max(fastest * 64.0).max((fastest * 256.0).min(range));
         // Two hosts that approach each other close the margin at twice the speed.
         let holds = whole_steps(margin, 2.0 * fastest).max(1);
-        Nearness { holds, until: 0, reach: range + margin, fastest, first: Vec::new(), near: Vec::new() }
+        Nearness { holds, until: 0, reach: (range + margin).max(1.0), fastest, first: Vec::new(), near: Vec::new() }
     }
     /// Interfaces that may come into range of an interface before the lists expire.
     pub fn of(&self, interface: u32) -> &[u32] {

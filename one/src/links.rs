@@ -44,6 +44,10 @@ impl World<'_> {
         let mut quiet = u64::MAX;
         for radio in self.first_radio[host as usize]..self.first_radio[host as usize + 1] {
             let kind = self.radios[radio as usize].kind as usize;
+            // An interface without a range never looks for others: only events begin and end its contacts.
+            if self.setup.radios[kind].range <= 0.0 {
+                continue;
+            }
             let border = self.grids[kind].update(radio, at);
             if !self.grids[kind].holds(radio) {
                 self.failed = Some(outside(&self.names.hosts[host as usize], at));

@@ -107,7 +107,8 @@ impl<'a> World<'a> {
         }
         // Interfaces enter the grids in the order of hosts, which decides searches until the interfaces change their
         // cells.
-        let grid = |range: f64| Grid::new((range * f64::from(setup.cell_factor)).ceil(), setup.area, radios.len());
+        let grid =
+            |range: f64| Grid::new((range * f64::from(setup.cell_factor)).ceil().max(1.0), setup.area, radios.len());
         let mut grids: Vec<Grid> = setup.radios.iter().map(|kind| grid(kind.range)).collect();
         for (number, radio) in radios.iter().enumerate() {
             grids[radio.kind as usize].enter(number as u32);

@@ -149,7 +149,8 @@ fn unsupported_settings_are_refused_with_hint() {
         ("Group.bufferSize=0.5", "not a whole number"),
         ("Report.report2=MessageStatsReport", "a second time"),
         ("radio.transmitRange=1e12", "too far"),
-        ("radio.transmitRange=0", "not more than 0"),
+        ("radio.transmitRange=0", ""),
+        ("radio.transmitRange=-1", "less than 0"),
         ("Group.interface2=radio", ""),
         ("Group.msgTtl=99999999", "35791394"),
         ("Group.speed=2,1", "before its beginning"),
@@ -254,6 +255,21 @@ fn interfaces_end_contacts_of_files() {
     let contacts: Vec<&str> = log.lines().filter(|line| line.contains(" CONN ")).take(2).collect();
     assert_eq!(contacts[0], "2000.0 CONN base0 sat1 up");
     assert!(contacts[1].starts_with("2000.0 CONN ") && contacts[1].ends_with(" down"), "{contacts:?}");
+}
+
+#[test]
+fn interfaces_without_range_keep_contacts_of_files() {
+    let out = tempfile::tempdir().expect("a folder");
+    let log = |simulate: &str| {
+        let simulate = format!("Scenario.simulateConnections={simulate}");
+        let sets = [&simulate, "Scenario.updateInterval=1", "Scenario.name=x", "Report.report1=EventLogReport"];
+        let radio = setup(&["planets.txt"], &[]).expect("a setup").radios[0].name.clone();
+        let range = format!("{radio}.transmitRange=0");
+        run(&["planets.txt"], &[&sets[..], &[&range]].concat(), out.path());
+        std::fs::read_to_string(out.path().join("x_EventLogReport.txt")).expect("a log")
+    };
+    let found = log("true");
+    assert!(found.lines().count() > 100 && found == log("false"));
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl Setup {
             }
             self.left_out.push(kind.wrong(format!("its speed is always {} here", speed.text), "").told());
         }
-        let metres = above_zero(&range, range.number()?)?;
+        let metres = range.positive()?;
         if metres > FARTHEST {
             return Err(range.wrong("too far", format!("write up to {FARTHEST} metres")));
         }

@@ -107,6 +107,18 @@ fn constellation_crossing_takes_light_time() {
 }
 
 #[test]
+fn gaps_in_coverage_cost_sabr_nothing() {
+    // At this mask 66 satellites leave gaps: bundles wait at the satellite whose own pass comes first.
+    let text = scenario("1 h", IRIDIUM, 66, BOTH).replace("mask = \"8 deg\"", "mask = \"30 deg\"");
+    let planned = run(&parse(&text));
+    // Copies to everybody show which bundles can arrive at all.
+    let copied = run(&parse(&text.replace("router = \"sabr\"", "router = \"epidemic\"")));
+    assert!(delivered(&planned) > 0 && delivered(&planned) == delivered(&copied), "{planned:#?}");
+    let hops: u64 = planned.radios.iter().map(|radio| radio.counted.sent).sum();
+    assert!(hops < 40 * 12, "{hops} hops");
+}
+
+#[test]
 fn shared_routes_deliver_as_fast() {
     let text = scenario("30 min", IRIDIUM, 66, BOTH);
     let (own, shared) =

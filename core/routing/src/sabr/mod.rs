@@ -191,18 +191,24 @@ impl Sabr {
         first: Planned,
         out: &mut Actions,
     ) -> RouteDecision {
-        let (mut legs, mut last) = (alloc::vec![first.leg], first);
+        let (mut legs, mut last): (Vec<_>, _) = (first.leg.into_iter().collect(), first);
         while legs.len() < CRITICAL_COPIES_MAX {
             let Some(hop) = last.route.next_hop() else { break };
             avoid.push(hop);
             // A neighbour may be in the plan under several names.
             avoid.extend(node.peers.of(hop).into_iter().flat_map(names));
             let Some(way) = self.another(planner, node, held, &avoid) else { break };
-            self.book(node.now, held, &way, out);
-            legs.push(way.leg);
+            if let Some(leg) = way.leg {
+                self.book(node.now, held, &way, out);
+                legs.push(leg);
+            }
             last = way;
         }
-        if legs.len() == 1 { RouteDecision::One(legs[0]) } else { RouteDecision::All(legs) }
+        match legs[..] {
+            [] => RouteDecision::Wait(held.expires),
+            [leg] => RouteDecision::One(leg),
+            _ => RouteDecision::All(legs),
+        }
     }
 
     /// Overbooking management (CCSDS 734.3-B-1): while more of the contact is booked than it carries, reroutes the
@@ -337,19 +343,21 @@ impl Router for Sabr {
         self.ledger.release(held.handle(), |_| true);
         // The planner is taken out of the router, because the search borrows the router.
         let mut planner = core::mem::take(&mut self.planner);
-        let way = self.best(&mut planner, node, held, held.size(), tried).map(|way| {
-            self.book(node.now, held, &way, out);
-            if held.bundle.facts.has(Facts::CRITICAL) {
-                return self.copies(&mut planner, node, held, excluded(node, tried, held.from), way, out);
+        let way = self.best(&mut planner, node, held, held.size(), tried).and_then(|way| {
+            if way.leg.is_some() {
+                self.book(node.now, held, &way, out);
             }
-            RouteDecision::One(way.leg)
+            if held.bundle.facts.has(Facts::CRITICAL) {
+                return Some(self.copies(&mut planner, node, held, excluded(node, tried, held.from), way, out));
+            }
+            way.leg.map(RouteDecision::One)
         });
         self.planner = planner;
         way.unwrap_or(RouteDecision::Wait(held.expires))
     }
 
     fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<NextHop> {
-        Some(self.best(&mut Planner::default(), node, held, size, tried)?.leg)
+        self.best(&mut Planner::default(), node, held, size, tried)?.leg
     }
 }
 

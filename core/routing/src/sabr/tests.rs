@@ -280,6 +280,31 @@ fn unplanned_links_used_while_up() {
 }
 
 #[test]
+fn pass_that_brings_its_link_is_awaited() {
+    // As in a constellation: neighbours are met, and no planned contact has a link before it begins.
+    let index = index(
+        "contact 1 2 +30..+100 rate 10 B/s\ncontact 5 2 +50..+100 rate 10 B/s\ncontact 6 2 +10..+100 rate 10 B/s",
+    );
+    let mut bench = SabrBench::new("");
+    let clock = Some(PlanClock::starting(Instant::ZERO));
+    bench.router.on_plan(&bench.site.node(), &PlacedPlan { index: &index, clock, links: &[] }, &mut bench.said);
+    let (five, six, two) = (bench.site.meet(5, 40), bench.site.meet(6, 41), bench.site.meet(2, 42));
+    let up = |peer, link| PolicyEvent::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(800)), until: None };
+    let [bundle, urgent] = [2, 2].map(|to| bench.bundle(to));
+    let critical = bench.with(2, |bundle, _| bundle.facts = Facts(Facts::CRITICAL));
+    bench.on_event(0, up(five, 40));
+    assert_eq!(bench.ask(0, bundle), None, "its own pass is better than that of the neighbour");
+    let prospect = bench.router.prospect(&bench.site.node(), bench.site.held(bundle), None);
+    assert_eq!((prospect.map(|p| p.arrival), bench.router.booked()), (Some(second(40)), (0, 0)));
+    bench.on_event(0, up(six, 41));
+    assert_eq!(bench.ask(0, urgent), Some((41, 20)), "a better pass of a neighbour");
+    bench.on_event(0, PolicyEvent::LinkDown { peer: six, link: LinkId(41) });
+    assert_eq!(bench.ask(0, critical), Some((40, 60)), "a copy leaves all the same");
+    bench.on_event(30, up(two, 42));
+    assert_eq!(bench.ask(30, bundle), Some((42, 31)));
+}
+
+#[test]
 fn critical_bundles_go_over_every_neighbour() {
     let mut bench = SabrBench::new(DIAMOND);
     let critical = bench.with(4, |bundle, _| bundle.facts = Facts(Facts::CRITICAL));

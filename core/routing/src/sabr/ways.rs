@@ -11,7 +11,8 @@ use farlink_book::{DeliveryEstimate, DeliveryForecast, Held, NextHop, Node, Peer
 #[derive(Debug)]
 pub(super) struct Planned {
     pub route: Route,
-    pub leg: NextHop,
+    /// `None` while the first contact has no link: the bundle waits for it.
+    pub leg: Option<NextHop>,
     pub arrival: Instant,
 }
 
@@ -51,7 +52,11 @@ impl Sabr {
         };
         let after_now = PlanTime(query.at.0.saturating_add(1));
         let usable = |group: GroupId| {
-            let link = self.loaded.as_ref()?.link(group)?;
+            let loaded = self.loaded.as_ref()?;
+            let Some(link) = loaded.link(group) else {
+                // Where no planned contact has a link, neighbours are met, and a link comes with its contact.
+                return loaded.links.is_empty().then_some(after_now);
+            };
             // A contact that runs over a failed link cannot be used; a later one can.
             Some(if self.down.contains(&link) { after_now } else { PlanTime(0) })
         };
@@ -62,7 +67,7 @@ impl Sabr {
         let volume = query.profile.volume(query.size);
         let bounds = self.bounds.as_deref().filter(|bounds| bounds.serves(index, query.to, query.at, volume));
         let route = planner.route_guided(index, &origin, query, &self.ledger.booked, bounds)?;
-        let leg = self.leg(node.now, &route)?;
+        let leg = self.leg(node.now, &route);
         let arrival = self.clock().instant(route.arrival);
         Some(Planned { route, leg, arrival })
     }

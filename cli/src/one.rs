@@ -86,13 +86,14 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let mut files = args.settings.clone();
     // As The ONE does, relative to the working directory.
     let defaults = PathBuf::from(DEFAULTS);
-    if defaults.is_file() && !files.contains(&defaults) {
+    let added = defaults.is_file() && !files.contains(&defaults);
+    if added {
         eprintln!("reading {DEFAULTS} of this folder first");
         files.insert(0, defaults);
     }
     let read = Values::read(&files, &args.overrides).map_err(bad)?;
-    warn_of_unknown(&read);
-    let (setups, mode) = setups(&read, &args)?;
+    warn_of_unknown(&read, added);
+    let (setups, mode) = setups(&read, &args).inspect_err(|_| mention_defaults(&files))?;
     warn_of_same_names(&setups, args.batch.start, mode);
     if mode == Mode::Fast {
         return in_our_world(&setups, &args);
@@ -137,6 +138,17 @@ fn setups(read: &Values, args: &Args) -> Result<(Vec<Setup>, Mode), CliError> {
             Err(other) => Err(bad(if other.uncovered { mistake } else { other })),
         },
         Err(mistake) => Err(bad(mistake)),
+    }
+}
+
+/// Says that defaults beside or above the settings were not read, as keys may be missing for that reason.
+fn mention_defaults(files: &[PathBuf]) {
+    let folders = files.iter().filter_map(|file| file.parent()).flat_map(|folder| [folder.join(""), folder.join("..")]);
+    let read: Vec<_> = files.iter().filter_map(|file| file.canonicalize().ok()).collect();
+    let mut found =
+        folders.map(|folder| folder.join(DEFAULTS)).filter_map(|file| Some((file.canonicalize().ok()?, file)));
+    if let Some((_, file)) = found.find(|(whole, _)| !read.contains(whole)) {
+        eprintln!("{} was not read; The ONE reads it when started in its folder: name it first", file.display());
     }
 }
 
@@ -212,8 +224,10 @@ fn bad(mistake: Mistake) -> CliError {
     CliError::Input(mistake.to_string())
 }
 
-fn warn_of_unknown(values: &Values) {
-    let unknown: Vec<(&str, String)> = values.unread(keys::is_known).collect();
+fn warn_of_unknown(values: &Values, defaults: bool) {
+    let foreign = keys::foreign_spaces(values);
+    let is_foreign = |key: &str| key.split_once('.').is_some_and(|(space, _)| foreign.iter().any(|name| name == space));
+    let unknown: Vec<(&str, String)> = values.unread(|key| keys::is_known(key) || is_foreign(key)).collect();
     for (key, place) in unknown.iter().take(MOST_WARNINGS) {
         let near = keys::nearest(key).map_or(String::new(), |near| format!("\nhint: did you mean `{near}`?"));
         eprintln!("warning: {place} is not a known key{near}");
@@ -222,7 +236,7 @@ fn warn_of_unknown(values: &Values) {
         // A settings file for another version may have hundreds.
         eprintln!("warning: and {} more", unknown.len() - MOST_WARNINGS);
     }
-    for (part, count) in values.beyond().into_iter().take(MOST_WARNINGS) {
+    for (part, count) in values.beyond(defaults.then_some(Path::new(DEFAULTS))).into_iter().take(MOST_WARNINGS) {
         eprintln!("warning: {part} has no effect: {} is {}", count.key, count.text);
     }
 }

@@ -249,6 +249,7 @@ fn traffic(
     let last = |[first, end]: [i32; 2]| (end - 1).max(first);
     let (least, most) = (f64::from(generator.interval[0]), f64::from(last(generator.interval)));
     let mean = (least + most) / 2.0;
+    let mut pair = 0.0;
     for (sender, a) in &from {
         for (receiver, b) in &to {
             let share = pairs(a, b) / all;
@@ -264,12 +265,19 @@ fn traffic(
                 let hint = "shorten the run, or lengthen the interval";
                 return Err(cannot(&format!("more than {MOST} messages from one group to another"), hint));
             }
+            // Pairs begin at different parts of their intervals, or each would make a message at once; parts of the
+            // golden ratio are spread evenly, however many there are.
+            pair += 1.0;
+            let begin = generator.time.map_or(0.0, |[begin, _]| begin);
+            let start = begin + mean / share * (pair * 0.618_034_f64).fract();
+            // The pair makes no message in this run.
+            if start >= setup.end {
+                continue;
+            }
             let title = name(&format!("{}-{sender}-{receiver}", generator.prefix));
             let _ = writeln!(w, "\n[[traffic]]\nname = \"{title}\"");
             let _ = writeln!(w, "from = \"{sender}\"\nto = \"{receiver}\"");
-            if let Some([begin, _]) = generator.time {
-                let _ = writeln!(w, "start = \"{begin} s\"");
-            }
+            let _ = writeln!(w, "start = \"{start} s\"");
             let _ = writeln!(
                 w,
                 "bundles = {{ count = {count}, size = [\"{} B\", \"{} B\"], interval = [\"{} s\", \"{} s\"] }}",
@@ -348,6 +356,19 @@ mod tests {
         let text = translate(&setup(&["planets.txt"], &[])).map(|it| it.scenario).unwrap_or_default();
         // A message every 1 to 299 s, half of them to each of two groups.
         assert_eq!(text.matches("interval = [\"2 s\", \"598 s\"]").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn pairs_of_groups_begin_apart() {
+        // Thirty-six pairs would otherwise make as many messages at once.
+        let groups: Vec<String> = (1..=6).map(|group| format!("Group{group}.groupID=g{group}")).collect();
+        let sets = ["Scenario.nrofHostGroups=6", "Group.nrofHosts=4", "Events1.hosts=0,24", "Events1.interval=25,35"];
+        let sets: Vec<&str> = groups.iter().map(String::as_str).chain(sets).collect();
+        let scenario = read(&setup(&["terrestrial.txt"], &sets));
+        let early = scenario.traffic.iter().filter(|traffic| traffic.start.as_secs_f64() < 300.0).count();
+        assert_eq!(scenario.traffic.len(), 36);
+        // Ten messages are due in 300 s.
+        assert!((7..=13).contains(&early), "{early}");
     }
 
     #[test]

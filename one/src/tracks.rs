@@ -16,7 +16,7 @@ pub fn tracks(setup: &Setup) -> Vec<Vec<Fix>> {
     let mut movers = Movers::new(setup.seed, setup.area);
     setup.groups.iter().for_each(|group| movers.add(group, -setup.warmup));
     let hosts = movers.len() as u32;
-    let mut now = -setup.warmup;
+    let mut now = 0.0 - setup.warmup;
     while now < 0.0 {
         let seconds = setup.step.min(-now);
         movers.advance(seconds, now);

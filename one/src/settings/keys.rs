@@ -1,5 +1,6 @@
 //! Tables of keys, from which the reference page and the warning about unknown keys are made.
 
+use super::reporting::is_written;
 use super::values::{Value, Values};
 use farlink_base::nearest_name;
 
@@ -79,6 +80,7 @@ pub const KEYS: &[Key] = &[
     key("GroupN", "activeTimes", "always", "Seconds between which the hosts move: begin, end, begin, end."),
     key("GroupN", "activePeriods", "always", "Seconds for which hosts move, and do not, in turns."),
     key("GroupN", "activePeriodsOffset", "0", "Seconds of the first period that are over when the run begins."),
+    key("GroupN", "applicationK", "none", "Namespace of an application, for a world that has some."),
     key("MovementModel", "worldSize", "required", "Width and height in metres."),
     key("MovementModel", "rngSeed", "0", "Seed of all movement."),
     key("MovementModel", "warmup", "0", "Seconds of movement before the run."),
@@ -193,6 +195,17 @@ pub fn is_known(key: &str) -> bool {
         return true;
     }
     rows().any(|(known, known_name)| is_space(known, space) && numbered(known_name, name))
+}
+
+/// Namespaces of applications and reports that a world leaves out, whose keys nobody reads.
+pub fn foreign_spaces(values: &Values) -> Vec<String> {
+    let named = |value: &Value| {
+        let (space, name) = value.key.split_once('.')?;
+        let application = is_space("GroupN", space) && name != "applicationK" && numbered("applicationK", name);
+        let report = space == "Report" && numbered("reportK", name) && name != "reportK";
+        (application || report && !is_written(&value.text)).then(|| value.text.clone())
+    };
+    values.all().filter_map(|value| named(&value)).collect()
 }
 
 /// Closest known key to an unknown one, for a hint.

@@ -76,6 +76,11 @@ pub(super) fn of(values: &Values) -> Result<Reporting, Mistake> {
     Ok(found)
 }
 
+/// Whether reports of a class are written.
+pub fn is_written(name: &str) -> bool {
+    WRITTEN.iter().any(|(known, _)| *known == name)
+}
+
 /// Names of the classes that are written, for hints.
 pub fn written() -> String {
     WRITTEN.map(|(name, _)| name).join(", ")

@@ -318,7 +318,8 @@ pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str]) -> Result<()
     // Ignoring such a key silently would give reports that differ from The ONE's.
     for key in REFUSED.iter().filter(|key| key.space == table) {
         if let Some(value) = values.find(spaces, key.name).filter(|value| key.concerns(&value.text)) {
-            let hint = format!("leave {} out; docs/reference/one.md says what is covered", value.key);
+            let hint =
+                format!("leave {} out, as --mode fast does; docs/reference/one.md says what is covered", value.key);
             return Err(value.wrong(format!("{} are not covered", key.what), hint).of_uncovered());
         }
     }

@@ -97,8 +97,8 @@ impl Values {
         })
     }
     /// Groups, events and reports whose number exceeds the configured count, each with the key of that count; they have
-    /// no effect.
-    pub fn beyond(&self) -> Vec<(String, Value)> {
+    /// no effect. Those of the file `defaults` are left out: others override its counts on purpose.
+    pub fn beyond(&self, defaults: Option<&Path>) -> Vec<(String, Value)> {
         let counts = [
             ("Group", "Scenario", "nrofHostGroups"),
             ("Events", "Events", "nrof"),
@@ -108,7 +108,7 @@ impl Values {
         for (stem, space, name) in counts {
             let Some(count) = self.find(&[space], name) else { continue };
             let Ok(most) = count.count() else { continue };
-            for key in self.written.keys() {
+            for (key, _) in self.written.iter().filter(|(_, written)| Some(written.file.as_path()) != defaults) {
                 let part = if stem.contains('.') { key } else { key.split('.').next().unwrap_or_default() };
                 let number = part.strip_prefix(stem).and_then(|digits| digits.parse::<u32>().ok());
                 if number.is_some_and(|number| number > most) {
@@ -377,7 +377,7 @@ mod tests {
     fn numbers_above_count_are_reported() {
         let all = ["Scenario.nrofHostGroups=2", "Group.a=1", "Group2.a=1", "Group3.a=1", "Group3.b=1", "Events.nrof=0"];
         let values = values(&[&all[..], &["Events1.class=x", "Report.nrofReports=1", "Report.report2=y"]].concat());
-        let found: Vec<_> = values.beyond().into_iter().map(|(part, count)| (part, count.key)).collect();
+        let found: Vec<_> = values.beyond(None).into_iter().map(|(part, count)| (part, count.key)).collect();
         let told = [
             ("Events1", "Events.nrof"),
             ("Group3", "Scenario.nrofHostGroups"),

@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         let at = args.at.find()?;
         let stop = farlink_os::process::watch_termination()?;
         let served = perf::serve(&at, &args.service, &stop)?;
-        eprintln!("stopped: {} bundles answered, {}", served.bundles, DataVolume(served.bytes));
+        eprintln!("stopped: {} answered, {}", values::counted(served.bundles, "bundle"), DataVolume(served.bytes));
         return Ok(());
     };
     crate::check_endpoint(&destination)?;

@@ -132,8 +132,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let came = came?;
     let stopped = stop.load(Ordering::Relaxed);
     if stopped {
-        let ReceivedCounts { bundles, files } = came;
-        warn(&format!("stopped: {bundles} bundles received, {}, {files} whole files", DataVolume(bytes_received)));
+        let (bundles, files) = (values::counted(came.bundles, "bundle"), values::counted(came.files, "whole file"));
+        warn(&format!("stopped: {bundles} received, {}, {files}", DataVolume(bytes_received)));
     }
     if bad > 0 {
         return Err(CliError::Run(anyhow::anyhow!("{bad} files arrived damaged")));

@@ -124,7 +124,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         // An error must start on a line of its own.
         bar.finish_and_clear();
         let report = report?;
-        let (bundles, bytes) = (counted(report.bundles, "bundle"), DataVolume(report.bytes));
+        let (bundles, bytes) = (values::counted(report.bundles, "bundle"), DataVolume(report.bytes));
         let Some(sha256) = &report.sha256 else {
             let of = length.map_or_else(String::new, |length| format!(" of {}", DataVolume(length)));
             cut = Some(format!("{}: {bundles}, {bytes}{of} accepted by the node", report.name));
@@ -148,11 +148,6 @@ pub fn run(args: Args) -> Result<(), CliError> {
             sent.len()
         ))),
     }
-}
-
-/// Number with its noun.
-fn counted(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Bundle processing control flag that requests this kind of report (RFC 9171 section 4.2.3).

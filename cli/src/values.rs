@@ -16,6 +16,11 @@ pub fn some(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Number with its noun.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Parses the data rate of a sender: at least 1 bit/s.
 pub fn rate(text: &str) -> Result<DataRate, String> {
     match text.parse()? {

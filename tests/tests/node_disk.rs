@@ -111,9 +111,11 @@ fn full_disk_is_named_to_all() {
         return eprintln!("not run: this user may not mount a file system of its own");
     };
     let full = format!("the disk of the store {} is full: ", store.display());
+    let words = folder.path().join("send.err");
     let mut sender = Command::new(farlink());
     sender.args(["send", "-", "--to", "ipn:9.64", "--bundle-size", "100 kB", "--at", &node.socket]);
-    let mut sender = sender.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    sender.stdin(Stdio::piped()).stderr(std::fs::File::create(&words).expect("a file"));
+    let mut sender = sender.spawn().expect("it starts");
     let mut input = sender.stdin.take().expect("a pipe");
     let writer = std::thread::spawn(move || drop(input.write_all(&vec![7; 6_000_000])));
     until("the log says so", || node.log().contains(&full));
@@ -121,17 +123,12 @@ fn full_disk_is_named_to_all() {
     let status = String::from_utf8_lossy(&status).into_owned();
     assert!(status.contains(&full) && status.contains("hint: free space on that disk"), "{status}");
     assert!(status.contains(" MB of ") && status.contains("capacity 1 GB"), "sizes have units: {status}");
+    let told = format!("not accepted the bundle yet: {full}");
+    until("the sender says so", || std::fs::read_to_string(&words).expect("a file").contains(&told));
     // The store tries again all the time; the log does not tell each time.
-    std::thread::sleep(std::time::Duration::from_secs(2));
     assert_eq!(node.log().matches("ERROR").count(), 1, "{}", node.log());
-    let pid = sender.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
-    let said = sender.wait_with_output().expect("it ends").stderr;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(
-        said.contains(&format!("not accepted the bundle yet: {full}")) && said.contains(" are free; waiting"),
-        "{said}"
-    );
+    sender.kill().expect("it is there");
+    sender.wait().expect("it ends");
     writer.join().expect("the writer ends");
 }
 

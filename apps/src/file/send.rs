@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// Time for which a refused bundle is retried: a full store empties with the next contact.
 const RETRY_FOR: Duration = Duration::from_secs(600);
+/// Interval at which answers are read during a pause.
+const GLANCE: Duration = Duration::from_millis(20);
 /// Time without an answer after which a message is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -296,10 +298,7 @@ fn send_all<F: Fn(u64)>(
         // Only the last piece has the digest, which is why the next piece is read ahead.
         let payload = Payload { head: if options.raw { Vec::new() } else { head(&header)? }, chunk };
         let began = *began.get_or_insert_with(std::time::Instant::now);
-        sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()), window.stop);
-        if window.stop.load(Ordering::Relaxed) {
-            bail!("stopped");
-        }
+        window.pause(options.pace.due(bundles, offset).saturating_sub(began.elapsed()))?;
         window.send(payload, bytes, options.window)?;
         offset += bytes;
         bundles += 1;
@@ -337,6 +336,23 @@ impl<F: Fn(u64)> SendWindow<'_, F> {
         payload.send(&mut self.client, self.adu.clone(), |sent| (self.progress)(before + sent.min(bytes)))?;
         self.waiting.push_back((payload, bytes));
         Ok(())
+    }
+    /// Waits for the time of the next bundle, and reads answers meanwhile.
+    fn pause(&mut self, time: Duration) -> anyhow::Result<()> {
+        let end = std::time::Instant::now() + time;
+        loop {
+            while !self.waiting.is_empty() && self.client.hears_within(Duration::ZERO)? {
+                self.answer()?;
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                bail!("stopped");
+            }
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(left.min(GLANCE), self.stop);
+        }
     }
     fn answer(&mut self) -> anyhow::Result<()> {
         let began = clock::now();

@@ -316,7 +316,7 @@ fn files_are_relative_to_their_scenario() {
     fs::create_dir_all(&there).unwrap();
     fs::create_dir_all(&campaign).unwrap();
     fs::rename(source.path().join("campaign.toml"), campaign.join("campaign.toml")).unwrap();
-    fs::write(there.join("x.plan"), "a contact +0 +20 1 2 125000\n").unwrap();
+    fs::write(there.join("x.plan"), "a contact +0 +20 1 2 125000\na range +0 +20 1 2 1\n").unwrap();
     fs::write(there.join("scenario.toml"), format!("plan = \"x.plan\"\n{}", support::SCENARIO)).unwrap();
     let plan = plan(&campaign).unwrap();
     let cell = plan.cells()[0];
@@ -329,7 +329,7 @@ fn files_are_relative_to_their_scenario() {
 #[test]
 fn cell_lists_its_files() {
     let source = folder(CAMPAIGN);
-    fs::write(source.path().join("x.plan"), "a contact +0 +20 1 2 125000\n").unwrap();
+    fs::write(source.path().join("x.plan"), "a contact +0 +20 1 2 125000\na range +0 +20 1 2 1\n").unwrap();
     fs::write(source.path().join("scenario.toml"), format!("plan = \"x.plan\"\n{}", support::SCENARIO)).unwrap();
     let plan = plan(source.path()).unwrap();
     assert_eq!(plan.files(plan.cells()[0]), ["x.plan"]);

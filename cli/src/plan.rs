@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Plans are read in two dialects, detected automatically:\n\
     \x20 farlink  contact earth mars link=ka +0..+3600 rate 2 Mbit/s delay 600 s\n\
-    \x20 ION      a contact +0 +3600 1 3 250000\n\n\
+    \x20 ION      a contact +0 +3600 1 3 250000, with a range +0 +3600 1 3 600\n\n\
     Examples:\n\
     \x20 farlink plan route --plan mars.plan --from 1 --to 3 --at +0 --size '100 kB'\n\
     \x20 farlink plan show --plan mars.plan\n\
@@ -279,7 +279,9 @@ fn check(args: &FileArgs) -> Result<(), CliError> {
         }
         let (contacts, nodes) = (plan.plan.contacts.len(), plan.plan.nodes().len());
         print(&format!(
-            "{contacts} contacts between {nodes} nodes ({} dialect), {}\n",
+            "{} between {} ({} dialect), {}\n",
+            count(contacts, "contact"),
+            count(nodes, "node"),
             plan.dialect,
             count(errors, "error")
         ))?;

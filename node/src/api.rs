@@ -315,12 +315,21 @@ fn plan_of(body: &str) -> Result<ContactPlan, Problem> {
     crate::plan::parse(body).map_err(bad)
 }
 async fn add_contacts(State(api): State<Api>, body: String) -> ApiAnswer {
-    let added = plan_of(&body)?;
+    let parsed = crate::plan::parse_all(&body).map_err(bad)?;
+    if !parsed.without_range.is_empty() {
+        // A file may hold such contacts, as ION's may; whoever adds one means it to be used.
+        let why = parsed.warnings.first().map(ToString::to_string).unwrap_or_default();
+        return Err(bad(format!("{why}\nhint: send `a range` with it, with the same times and nodes")));
+    }
+    let added = parsed.plan;
     api.ask(move |node| change_plan(node, added, |plan, contact| plan.push(contact))).await?.map_err(bad)?;
     done()
 }
 async fn remove_contacts(State(api): State<Api>, body: String) -> ApiAnswer {
-    let removed = plan_of(&body)?;
+    let parsed = crate::plan::parse_all(&body).map_err(bad)?;
+    // A contact is removed by its nodes and start: it needs no range.
+    let contacts = parsed.plan.contacts.into_iter().chain(parsed.without_range).collect();
+    let removed = ContactPlan { epoch: parsed.plan.epoch, contacts };
     let remove = |plan: &mut Vec<Contact>, gone: Contact| {
         plan.retain(|c| (c.from, c.to, &c.link, c.start) != (gone.from, gone.to, &gone.link, gone.start));
     };

@@ -68,7 +68,9 @@ def test_one_process_locks_the_folder(study: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_cells_name_travel_with_them(study: Path, tmp_path: Path, relay: farlink.Scenario) -> None:
-    (tmp_path / "plans" / "x.plan").write_text("a contact +10 +20 3 2 250000\na contact +30 +50 2 1 125000\n")
+    contacts = "a contact +10 +20 3 2 250000\na contact +30 +50 2 1 125000\n"
+    ranges = "a range +10 +20 2 3 0\na range +30 +50 1 2 0\n"
+    (tmp_path / "plans" / "x.plan").write_text(contacts + ranges)
     table = relay.to_text()
     start = table.index("[[contact]]")
     text = 'plan = "../plans/x.plan"\n' + table[:start] + table[table.index("[[traffic]]") :]

@@ -63,7 +63,8 @@ pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Resul
         }
     }
     let (plan, lines) = text::finish(reader.epoch, reader.contacts)?;
-    Ok(Parsed { plan, dialect: Dialect::Farlink, names: reader.names, lines, warnings: Vec::new() })
+    let (warnings, without_range) = (Vec::new(), Vec::new());
+    Ok(Parsed { plan, dialect: Dialect::Farlink, names: reader.names, lines, warnings, without_range })
 }
 
 struct FarlinkReader<'a> {

@@ -132,7 +132,8 @@ mod tests {
         // The steps of ION's own regression test of its forecast, number 306: the limit is set, the plan grows, the
         // horizon shrinks and grows, the limit is raised. 1,009 MB fill at 100 kB/s within 10,090 s.
         const EMPTY: &str = "";
-        const UNEVEN: &str = "a contact +0 +1000000 2 3 1000000\na contact +0 +1000000 3 2 1100000";
+        const UNEVEN: &str =
+            "a contact +0 +1000000 2 3 1000000\na contact +0 +1000000 3 2 1100000\na range +0 +1000000 2 3 1";
         let (limit, more) = (1_009_000_000, 100_009_000_000);
         assert_eq!(full(EMPTY, question(u64::MAX, 2_000_000)), None);
         assert_eq!(full(EMPTY, question(limit, 2_000_000)), None);

@@ -8,7 +8,8 @@
 //!
 //! A range from a smaller to a larger node number holds in both directions unless the reverse is given. Other
 //! commands are skipped with a warning, and so are contacts that give no transmission window between two nodes:
-//! registrations (time `-1`), hypothetical ones (time `0`), and those of a node with itself.
+//! registrations (time `-1`), hypothetical ones (time `0`), those of a node with itself, and those whose start no range
+//! covers: ION uses no contact without a range. A misspelt `a contact` or `a range` is an error.
 
 use super::text::{self, RawContact, When, parse_node, parse_seconds, shorten};
 use super::{Contact, ContactPlan, Dialect, Parsed, PlanError, PlanTime, Warning, nanoseconds};
@@ -17,7 +18,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
-use farlink_base::{DataRate, DtnTime, Duration, NodeId};
+use farlink_base::{DataRate, DtnTime, Duration, NodeId, nearest_name};
 
 /// One-letter commands that a file for `ionadmin` may begin with.
 pub(super) const COMMANDS: &str = "!1?abcdehilmpqrstvwx@^";
@@ -47,7 +48,7 @@ struct IonReader {
 /// Parses a plan.
 ///
 /// # Errors
-/// The first `a contact`, `a range` or `@` line that cannot be parsed.
+/// The first `a contact`, `a range` or `@` line that cannot be parsed, or that is a misspelt one.
 pub fn parse(text: &str) -> Result<Parsed, PlanError> {
     let mut reader = IonReader::default();
     for (line, content) in text::lines(text) {
@@ -60,18 +61,41 @@ pub fn parse(text: &str) -> Result<Parsed, PlanError> {
             ["@", time] => reader.set_reference(line, time)?,
             ["a", "contact", ref rest @ ..] => reader.contact(line, rest)?,
             ["a", "range", ref rest @ ..] => reader.range(line, rest)?,
-            [command, ..] => {
-                let kind = if command == "a" || command == "d" || command == "c" {
-                    format!("{command} {}", words.get(1).copied().unwrap_or(""))
-                } else {
-                    command.to_string()
-                };
+            [command, ref rest @ ..] => {
+                let noun = rest.first().copied().unwrap_or("");
+                if let Some(error) = misspelt(line, command, noun) {
+                    return Err(error);
+                }
+                let kind =
+                    if matches!(command, "a" | "d" | "c") { format!("{command} {noun}") } else { command.into() };
                 // One warning per kind of command, at its first line.
                 reader.skipped.entry(shorten(kind.trim())).or_insert((line, 0)).1 += 1;
             }
         }
     }
     reader.finish()
+}
+
+/// Objects of the commands that are read.
+const OBJECTS: [&str; 2] = ["contact", "range"];
+
+/// Error for a command that was meant to add a contact or a range. Skipped as a command of another program, it would
+/// change the plan unnoticed.
+fn misspelt(line: u32, command: &str, noun: &str) -> Option<PlanError> {
+    let known = command.chars().count() == 1 && COMMANDS.contains(command);
+    let meant = match command {
+        // Deletes, changes, shows or lists contacts, and is no addition.
+        "d" | "c" | "i" | "l" if OBJECTS.contains(&noun) => None,
+        _ if known => nearest_name(noun, OBJECTS.into_iter()),
+        // The `a` may be misspelt, or left out.
+        _ => OBJECTS.into_iter().find(|object| *object == noun).or_else(|| nearest_name(command, OBJECTS.into_iter())),
+    }?;
+    let found = if known || OBJECTS.contains(&noun) { format!("{command} {noun}") } else { command.to_string() };
+    Some(PlanError {
+        line,
+        message: format!("`{}` is no command of ionadmin", shorten(&found)),
+        hint: format!("did you mean `a {meant}`?"),
+    })
 }
 
 impl IonReader {
@@ -201,25 +225,29 @@ impl IonReader {
                 ranges.entry(*pair).or_default().push((clamp(range.start)?, clamp(range.end)?, range.delay));
             }
         }
-        for (contact, line) in plan.contacts.iter_mut().zip(&lines) {
-            match delay_of(&ranges, contact) {
-                Some(delay) => contact.one_way_delay = delay,
-                None => self.warnings.push(Warning {
-                    line: *line,
-                    message: format!(
-                        "no range from {} to {} covers the start of this contact; taken as 0 light seconds",
-                        contact.from.0, contact.to.0
-                    ),
-                }),
-            }
+        let (mut kept, mut without_range) = (Vec::new(), Vec::new());
+        for (contact, line) in core::mem::take(&mut plan.contacts).into_iter().zip(lines) {
+            let Some(one_way_delay) = delay_of(&ranges, &contact) else {
+                let message = format!(
+                    "no range from {} to {} covers the start of this contact; left out, because ION uses no contact \
+                     without a range (`a range` with the contact's times gives its light time)",
+                    contact.from.0, contact.to.0
+                );
+                self.warnings.push(Warning { line, message });
+                without_range.push(contact);
+                continue;
+            };
+            kept.push(line);
+            plan.contacts.push(Contact { one_way_delay, ..contact });
         }
         for (command, (line, count)) in self.skipped {
             let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
-            let message = format!("`{command}` is not about contacts; skipped{times}");
+            let message = format!("`{command}` adds no contact and no range; skipped{times}");
             self.warnings.push(Warning { line, message });
         }
         self.warnings.sort_by_key(|w| w.line);
-        Ok(Parsed { plan, dialect: Dialect::Ion, names: Vec::new(), lines, warnings: self.warnings })
+        let (names, warnings) = (Vec::new(), self.warnings);
+        Ok(Parsed { plan, dialect: Dialect::Ion, names, lines: kept, warnings, without_range })
     }
 }
 
@@ -307,13 +335,16 @@ mod tests {
         let parsed = parse(text).unwrap();
         let plan = &parsed.plan;
         assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
-        assert_eq!(plan.contacts.len(), 4);
+        assert_eq!(
+            (plan.contacts.len(), &parsed.lines[..]),
+            (3, &[5, 6, 9][..]),
+            "ION uses no contact without a range"
+        );
         assert_eq!(plan.contacts[0].rate, DataRate(1_000_000));
         assert_eq!(plan.contacts[0].confidence, 0.5);
         let delays: Vec<u64> = plan.contacts.iter().map(|c| c.one_way_delay.as_secs()).collect();
-        assert_eq!(delays, [7, 7, 9, 0], "symmetric twice, then its own direction, then no range");
+        assert_eq!(delays, [7, 7, 9], "symmetric twice, then its own direction");
         assert_eq!(plan.contacts[2].start, PlanTime::from_secs(3600));
-        assert_eq!(plan.contacts[3].start, PlanTime::from_secs(7200));
         let warned: Vec<u32> = parsed.warnings.iter().map(|w| w.line).collect();
         assert_eq!(warned, [2, 3, 11, 12]);
     }
@@ -362,6 +393,27 @@ mod tests {
         let plan = parse(&format!("@ 2008/12/31-23:00:00\n{text}\n")).unwrap().plan;
         assert_eq!(plan.contacts[0].end.since(plan.contacts[0].start), Duration::from_secs(3590));
         assert_eq!(parse(&format!("@ 2008/12/31-23:00:00\n@ 0\n{text}")).unwrap().plan.epoch, None);
+    }
+
+    #[test]
+    fn misspelt_contacts_and_ranges_are_errors() {
+        for (text, hint) in [
+            ("a contcat +0 +9 1 2 5", "a contact"),
+            ("a contacts +0 +9 1 2 5", "a contact"),
+            ("a rnge +0 +9 1 2 5", "a range"),
+            ("A contact +0 +9 1 2 5", "a contact"),
+            ("add range +0 +9 1 2 5", "a range"),
+            ("contact +0 +9 1 2 5", "a contact"),
+        ] {
+            let error = parse(&format!("a range +0 +9 1 2 3\n{text}\n")).unwrap_err();
+            assert_eq!(error.line, 2, "{text}");
+            assert!(error.hint.contains(hint), "{text}: {error}");
+        }
+        // Commands of ION's other programs, and those of ionadmin that add nothing.
+        let others = "1 1 ''\na scheme ipn 'x' 'y'\na span 2 9 9 1400 10000 1 'udplso'\na plan 2 ltp/2\nd contact 1 2\n\
+                      c contact +0 1 2 5\nl range\na endpoint ipn:1.1 q\na { \"event_set\" }\nm horizon +0\n\
+                      run bp\n";
+        assert_eq!(parse(others).unwrap().warnings.len(), 11);
     }
 
     #[test]

@@ -177,6 +177,8 @@ pub struct Parsed {
     pub lines: Vec<u32>,
     /// Lines that were not followed.
     pub warnings: Vec<Warning>,
+    /// Contacts of ION's dialect that no range covers, which are no part of the plan.
+    pub without_range: Vec<Contact>,
 }
 impl Parsed {
     /// Finds a node by number, `ipn:` or `dtn:` EID, or a declared name.
@@ -227,7 +229,8 @@ pub fn detect(text: &str) -> Result<Dialect, PlanError> {
         return Err(PlanError {
             line,
             message: alloc::format!("`{}` begins no line of a contact plan", text::shorten(word)),
-            hint: "write `contact 1 2 +0..+3600 rate 2 Mbit/s delay 600 s`, or ION's `a contact +0 +3600 1 2 250000`"
+            hint: "write `contact 1 2 +0..+3600 rate 2 Mbit/s delay 600 s`, or ION's `a contact +0 +3600 1 2 250000` \
+                   with `a range +0 +3600 1 2 600`"
                 .into(),
         });
     }

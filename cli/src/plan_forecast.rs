@@ -14,6 +14,8 @@ use std::str::FromStr;
 
 /// Most lines of the table of levels.
 const LINES_MAX: usize = 40;
+/// Most nodes that an error lists.
+const NAMED_MAX: usize = 12;
 
 /// Arguments of `farlink plan forecast`.
 #[derive(clap::Args)]
@@ -121,9 +123,19 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn named(parsed: &Parsed, names: &[String]) -> Result<Vec<NodeId>, CliError> {
+    let known = parsed.plan.nodes();
     let node = |name: &String| {
         let hint = "hint: write a node number, or a name defined in the plan; `farlink plan show` draws all";
-        parsed.node(name).ok_or_else(|| CliError::Input(format!("--node: `{name}` is not a node\n{hint}")))
+        let node =
+            parsed.node(name).ok_or_else(|| CliError::Input(format!("--node: `{name}` is not a node\n{hint}")))?;
+        // A node that the file names may have no contacts yet; any other is a typing error.
+        if known.binary_search(&node).is_err() && parsed.names.iter().all(|(_, named)| *named != node) {
+            let all = known.iter().take(NAMED_MAX).map(|node| parsed.name(*node)).collect::<Vec<_>>().join(", ");
+            let more = if known.len() > NAMED_MAX { ", ..." } else { "" };
+            let hint = format!("hint: the plan has {all}{more}");
+            return Err(CliError::Input(format!("--node: node {name} is not in the plan\n{hint}")));
+        }
+        Ok(node)
     };
     names.iter().map(node).collect()
 }

@@ -66,6 +66,7 @@ fn json_has_every_level() {
 fn unreadable_input_gets_a_hint() {
     for (arguments, part) in [
         (["--node", "venus"], "`venus` is not a node"),
+        (["--node", "77"], "node 77 is not in the plan\nhint: the plan has rover, orbiter, earth"),
         (["--capacity", "big"], "--capacity: `big` is not a data volume"),
         (["--production", "1 MB"], "--production: `1 MB` is not a data rate"),
         (["--from", "noon"], "`noon` is not a time"),

@@ -87,6 +87,12 @@ const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("emulate --link speed=5", 2, "unknown key `speed`"),
     ("bundle decode nowhere.bin", 2, "nowhere.bin: "),
     ("init two-nodes --a nowhere", 2, "invalid value 'nowhere' for '--a <A>'"),
+    ("init two-nodes --a 10.0.0.1", 2, "one of two addresses is missing"),
+    ("init two-nodes --a 10.0.0.1 --b host", 2, "`host` is not an IP address"),
+    ("node --config good.plan", 2, "good.plan: this is a contact plan, not a node file"),
+    ("node --config ion.rc", 2, "ion.rc: these are commands of ION"),
+    ("node --config hdtn.json", 2, "hdtn.json: this is a configuration file of HDTN"),
+    ("send good.plan --to ipn:2.64 --at good.toml", 1, "good.toml is a file, not a socket"),
     ("init planet", 2, "unrecognized subcommand 'planet'"),
     ("completions tcsh", 2, "invalid value 'tcsh' for '<SHELL>'"),
     ("perf", 2, "required arguments were not provided"),
@@ -177,6 +183,8 @@ fn wrong_input_gets_place_and_hint() {
     write("good.toml", SCENARIO);
     write("good.plan", PLAN);
     std::fs::write(folder.join("text.bin"), [0xff, 0xfe]).unwrap();
+    write("ion.rc", "## begin ionadmin\n1 1 node.ionconfig\ns\nm horizon +0\n");
+    write("hdtn.json", "{ \"hdtnConfigName\": \"node 10\", \"inductsConfig\": {} }");
     let mut found = Vec::new();
     for (arguments, code, says) in COMMAND_LINES {
         found.push(refused(&folder, arguments, *code, says));

@@ -87,6 +87,7 @@ impl Results<'_> {
             y_title: figure.measured.title(),
             quantity: figure.measured.metric.quantity,
             most: None,
+            limit: figure.measured.metric.limits().1,
             series: self.series(figure, facet).into_iter().map(one).collect(),
             shape: if figure.shape == FigureShape::Bars { PlotShape::Bars } else { PlotShape::Lines },
             reference: figure.reference.as_ref().map(|measured| self.reference(figure, facet, measured)),

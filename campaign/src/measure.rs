@@ -158,6 +158,7 @@ pub fn cell_numbers(scenario: &Scenario, folder: &Path, samples: &[Measured]) ->
         offered: offered(scenario),
     };
     let mut found = read.all(samples);
+    found.findings.extend(run.manifest().validity.unmeasured.iter().map(|text| format!("not measured: {text}")));
     found.findings.extend(nagle.and_then(|nagle| nagle.finding()));
     Ok(found)
 }
@@ -296,7 +297,7 @@ fn in_time(scenario: &Scenario, traffic: &Traffic, count: u64, interval: Duratio
 mod tests {
     use super::*;
     use crate::metrics::metric;
-    use farlink_report::{LinkUse, RunWorld};
+    use farlink_report::{LinkUse, RunWorld, TrafficFacts};
 
     fn bundle(hops: u64, created_s: u64, latency_s: Option<u64>) -> BundleRow {
         let ns = |s: u64| s * 1_000_000_000;
@@ -344,6 +345,21 @@ mod tests {
             "one of the four offered was refused"
         );
         assert!(numbers.narrowed.is_empty() && numbers.spreads.is_empty() && numbers.samples.is_empty());
+    }
+
+    #[test]
+    fn answered_pings_give_ratio_of_one() {
+        let ping = |sequence| BundleRow { traffic: Some("p".into()), ..bundle(sequence, 0, Some(1)) };
+        let answer = |sequence| BundleRow { source: "b".into(), destination: "a".into(), ..ping(sequence) };
+        let mut manifest = Manifest::new(RunWorld::Sim, "x", "", None);
+        let (name, from, to) = ("p".into(), "a".into(), "b".into());
+        manifest.topology.traffic = vec![TrafficFacts { name, from, to, service: 2, sender_service: 1, senders: None }];
+        // Four pings were offered; the last was delivered and not answered.
+        let bundles: Vec<BundleRow> = (1..=4).map(ping).chain((1..=3).map(answer)).collect();
+        let numbers = numbers_of(&manifest, bundles.clone(), &[]);
+        assert_eq!((numbers.metrics["delivery_ratio"], numbers.metrics["delivered"]), (Some(1.0), Some(7.0)));
+        let numbers = numbers_of(&manifest, bundles[3..].to_vec(), &[]);
+        assert_eq!(numbers.metrics["delivery_ratio"], Some(0.25));
     }
 
     #[test]

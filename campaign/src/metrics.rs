@@ -37,7 +37,6 @@ impl Metric {
     pub(crate) fn limits(&self) -> (f64, f64) {
         // The time at a zero-work relay is subtracted from retention, and may be longer.
         let least = if self.name.starts_with("retention_") { f64::NEG_INFINITY } else { 0.0 };
-        // Pings are offered without their answers, which are delivered: the ratio can then exceed 1.
         let is_share = matches!(self.name, "delivery_ratio" | "delivery_of_created");
         (least, if is_share { 1.0 } else { f64::INFINITY })
     }
@@ -114,8 +113,8 @@ pub const METRICS: &[Metric] = metrics! {
         "Bundles that the scenario's traffic sends before the end, whether a node accepted them or not.",
         Value |ran| Some(ran.offered as f64);
     "delivery_ratio", "delivery ratio", Ratio, Run,
-        "Delivered over offered: bundles refused by a full node count as not delivered, so that all series refer to the same bundles.",
-        Value |ran| Some(ran.statistics.delivered as f64 / ran.offered as f64);
+        "Delivered over offered: bundles refused by a full node count as not delivered, so that all series refer to the same bundles. Answers to pings count as neither.",
+        Value |ran| Some(ran.delivered_of_offered() as f64 / ran.offered as f64);
     "delivery_of_created", "delivery ratio of created bundles", Ratio, Phase,
         "Delivered over created, as reported by `farlink run`.",
         Value |ran| ran.statistics.delivery_ratio;

@@ -8,7 +8,7 @@ use crate::results::{Results, Spot};
 use crate::text::{numbers_text, titled};
 use crate::types::{CellWorld, Figure};
 use anyhow::{Context, Result};
-use farlink_report::{escape, shell};
+use farlink_report::{counted, escape, shell};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
@@ -67,10 +67,11 @@ impl Results<'_> {
         };
         let _ = write!(
             out,
-            "<ul class=\"facts\"><li><b>{ended}</b> of {all} runs</li><li>{} points, {} seeds each</li>{small}\
+            "<ul class=\"facts\"><li><b>{ended}</b> of {}</li><li>{}, {} each</li>{small}\
              <li>world: {}</li>{left_out}</ul></header>\n<main>\n",
-            self.plan.configurations.len(),
-            campaign.repetitions,
+            counted(all as u64, "run"),
+            counted(self.plan.configurations.len() as u64, "point"),
+            counted(campaign.repetitions, "seed"),
             campaign.world.name()
         );
         self.claims(&mut out);
@@ -119,8 +120,8 @@ impl Results<'_> {
         let count = |wanted: ClaimVerdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
         let _ = write!(
             out,
-            "<section><h2>Claims and verdicts</h2><p class=\"caption\">{} claims confirmed, {} contradicted, {} undecidable.</p>",
-            count(ClaimVerdict::Confirmed),
+            "<section><h2>Claims and verdicts</h2><p class=\"caption\">{} confirmed, {} contradicted, {} undecidable.</p>",
+            counted(count(ClaimVerdict::Confirmed) as u64, "claim"),
             count(ClaimVerdict::Contradicted),
             count(ClaimVerdict::Undecidable)
         );

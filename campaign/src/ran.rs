@@ -1,7 +1,10 @@
 //! Results of one run, as a whole or narrowed to a phase and a node: input of the metrics.
 
 use crate::run_samples::RunSamples;
-use farlink_report::{BundleRow, Manifest, PhaseFacts, RetentionFacts, RoleUse, RoundTrip, Spread, Statistics};
+use farlink_report::{
+    BundleRow, Manifest, PhaseFacts, RetentionFacts, RoleUse, RoundTrip, Spread, Statistics, TrafficFacts,
+};
+use std::collections::BTreeMap;
 
 /// Results of one run, narrowed to a phase and a node.
 pub(crate) struct Ran<'a> {
@@ -98,6 +101,18 @@ impl Ran<'_> {
     /// Retention times of all bundles at relays, in s.
     pub fn retention_times(&self) -> Vec<f64> {
         self.samples.retention(RunSamples::RETENTION[0], self.phase, self.node)
+    }
+
+    /// Delivered bundles among those that the scenario's traffic offers. Answers to pings carry the name of their
+    /// traffic, too, and nobody offered them.
+    pub fn delivered_of_offered(&self) -> u64 {
+        let traffic: BTreeMap<&str, &TrafficFacts> =
+            self.manifest.topology.traffic.iter().map(|facts| (facts.name.as_str(), facts)).collect();
+        let answers = |bundle: &BundleRow| {
+            let facts = bundle.traffic.as_deref().and_then(|name| traffic.get(name));
+            facts.is_some_and(|facts| facts.senders.is_none() && *bundle.source == facts.to && facts.to != facts.from)
+        };
+        self.bundles.iter().filter(|bundle| bundle.delivered_ns.is_some() && !answers(bundle)).count() as u64
     }
 
     /// Latencies of delivered bundles, in s.

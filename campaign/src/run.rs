@@ -64,7 +64,8 @@ pub struct CampaignProgress {
     pub failed: usize,
     /// Number of all cells.
     pub total: usize,
-    /// Estimated seconds until all cells have ended; `None` until the first cell is measured.
+    /// Estimated seconds until all cells have ended; `None` until the first cell is measured, and while a running cell
+    /// takes longer than estimated.
     pub left_s: Option<f64>,
 }
 
@@ -132,7 +133,7 @@ pub fn run(
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            let left_s = guarded(&queue).work_s().map(|work| work / jobs as f64);
+            let left_s = guarded(&queue).left_s(jobs, Instant::now());
             progress(&CampaignProgress { done: summary.done, failed: summary.failed.len(), total, left_s });
         }
     });
@@ -157,8 +158,9 @@ fn work(
     tell: &Sender<CellOutcome>,
 ) {
     while !options.stop.load(Ordering::Relaxed) {
-        let Some(cell) = guarded(queue).pop() else { return };
-        let (name, begun) = (plan.name(cell), Instant::now());
+        let begun = Instant::now();
+        let Some(cell) = guarded(queue).pop(begun) else { return };
+        let name = plan.name(cell);
         // A panic is contained: it fails its cell only.
         let ended = catch_unwind(AssertUnwindSafe(|| one(plan, folder, options, runner, cell)));
         let ended = ended.unwrap_or_else(|panic| Err(anyhow::anyhow!("it panicked: {}", words(&*panic))));
@@ -167,9 +169,12 @@ fn work(
             folder.fail(&name, &why);
             why
         });
+        let mut queue = guarded(queue);
+        queue.ended(cell);
         if ended == Ok(CellEnd::Done) {
-            guarded(queue).took(cell, begun.elapsed().as_secs_f64());
+            queue.took(cell, begun.elapsed().as_secs_f64());
         }
+        drop(queue);
         let _ = tell.send((name, ended));
     }
 }

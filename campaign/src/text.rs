@@ -4,7 +4,7 @@ use crate::details::{DetailTable, plain, plain_interval};
 use crate::folder::CellRecord;
 use crate::results::{Results, Spot};
 use crate::types::{CellWorld, Figure, FigureShape};
-use farlink_report::Quantity;
+use farlink_report::{Quantity, counted};
 use std::fmt::Write;
 
 /// Title of a figure's metric with its unit.
@@ -31,11 +31,12 @@ impl Results<'_> {
         let seeds = campaign.seeds();
         let small = if campaign.small { ", small size" } else { "" };
         let mut out = format!(
-            "{}{small}: {} points, seeds {} to {}, {ended} of {all} cells\n",
+            "{}{small}: {}, seeds {} to {}, {ended} of {}\n",
             campaign.name,
-            self.plan.configurations.len(),
+            counted(self.plan.configurations.len() as u64, "point"),
             seeds.first().copied().unwrap_or_default(),
-            seeds.last().copied().unwrap_or_default()
+            seeds.last().copied().unwrap_or_default(),
+            counted(all as u64, "cell")
         );
         if !self.plan.left_out.is_empty() {
             let _ = writeln!(
@@ -109,7 +110,7 @@ impl Results<'_> {
                 point if point.is_empty() => configuration.scenario.display().to_string(),
                 point => point,
             };
-            (format!("{point}: {count} of {} runs", self.plan.campaign.repetitions), finding)
+            (format!("{point}: {count} of {}", counted(self.plan.campaign.repetitions, "run")), finding)
         };
         found.into_iter().map(named).collect()
     }

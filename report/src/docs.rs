@@ -22,6 +22,11 @@ Every world (simulation, testbed) writes the same directory:
 of it (the run is written all the same; standard error, `missed` of `--json` and the report give the expectation
 and the result), with 2 for bad input. An existing run directory is replaced only with `--force`.
 
+Bundles that did not arrive have their reasons in the report, in lines `missing` of the summary, and in `missing` of
+`--json`: number and fate, such as `expired (2 at relay, 1 at b)`. `validity` of the manifest holds `disturbances`, which
+make a run disturbed, `unmeasured`, what the scenario leaves no time or no quiet for (running it again does not help),
+and `notes`.
+
 The tables are Parquet files (Snappy):
 
 ```python

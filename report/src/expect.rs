@@ -1,6 +1,6 @@
 //! Expectations of the scenario's author, checked against the results of a run.
 
-use crate::format::Quantity;
+use crate::format::{Quantity, counted};
 use crate::manifest::{Manifest, RunWorld};
 use crate::statistics::Statistics;
 use serde::Serialize;
@@ -17,18 +17,30 @@ pub struct Missed {
 }
 
 impl Missed {
+    /// Remark on an expectation that this run can neither meet nor miss, in words.
+    pub fn unjudged(manifest: &Manifest, statistics: &Statistics) -> Option<&'static str> {
+        // Pings through a node behind an interface are known by their answers alone.
+        let pings_only = statistics.delivery_ratio.is_none() && statistics.round_trip_s.is_some();
+        (pings_only && manifest.expect.delivery_ratio.is_some())
+            .then_some("delivery_ratio is not judged: no bundles but pings were counted")
+    }
+
     /// Lists every expectation of the scenario that this run did not meet.
     pub fn of(manifest: &Manifest, statistics: &Statistics) -> Vec<Missed> {
         let (s, expect) = (statistics, &manifest.expect);
         let seconds = |s: f64| Quantity::Seconds.text(s);
         let mut all = Vec::new();
-        let arrived = format!("{} of {} bundles", s.delivered, s.created);
+        let arrived = format!("{} of {}", s.delivered, counted(s.created, "bundle"));
         if let Some(wanted) = expect.delivery_ratio
+            && Missed::unjudged(manifest, statistics).is_none()
             && s.delivery_ratio.is_none_or(|ratio| ratio < wanted)
         {
-            let share = s.delivery_ratio.map_or(String::new(), |ratio| format!(" ({})", Quantity::Share.text(ratio)));
             let expected = format!("at least {} of the bundles delivered", Quantity::Share.text(wanted));
-            all.push(Missed { key: "delivery_ratio", expected, found: format!("{arrived}{share}") });
+            let found = match s.delivery_ratio {
+                Some(ratio) => format!("{arrived} ({})", Quantity::Share.text(ratio)),
+                None => "no bundle that was created".to_string(),
+            };
+            all.push(Missed { key: "delivery_ratio", expected, found });
         }
         if let Some(limit) = expect.finished_within_s {
             let expected = format!("all bundles delivered within {}", seconds(limit));
@@ -80,6 +92,19 @@ mod tests {
         manifest.world = RunWorld::Sim;
         assert_eq!(keys(&manifest, &all), ["finished_within"], "the real time of a simulation is not the testbed's");
         assert_eq!(keys(&manifest, &Statistics::of(&[], &[])), ["delivery_ratio"], "nothing was created at all");
+    }
+
+    #[test]
+    fn uncounted_bundles_miss_no_ratio() {
+        let mut manifest = Manifest::new(RunWorld::Lab, "s", "text", None);
+        let pings = Statistics { round_trip_s: crate::statistics::Latency::of(vec![0.1]), ..Statistics::default() };
+        assert_eq!(Missed::unjudged(&manifest, &pings), None, "nothing is expected");
+        manifest.expect.delivery_ratio = Some(1.0);
+        assert!(Missed::of(&manifest, &pings).is_empty());
+        assert!(Missed::unjudged(&manifest, &pings).is_some_and(|text| text.contains("no bundles but pings")));
+        let missed = Missed::of(&manifest, &Statistics::default()).remove(0);
+        assert_eq!(missed.found, "no bundle that was created");
+        assert_eq!(Missed::unjudged(&manifest, &Statistics::default()), None);
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub fn grouped(value: f64) -> String {
     if value < 0.0 { format!("-{out}") } else { out }
 }
 
+/// A number of things with their noun: `1 bundle`, `1,200 bundles`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", grouped(number as f64))
+}
+
 /// Formats a relative difference: `+5 %`, `-0.3 %`, `equal`; `< 0.01 %` below half of that.
 pub fn difference(relative: f64) -> String {
     if relative == 0.0 {
@@ -155,6 +161,12 @@ mod tests {
         ] {
             assert_eq!(quantity.text(value), text);
         }
+    }
+
+    #[test]
+    fn single_things_have_singular_nouns() {
+        let texts = [0, 1, 1200].map(|number| counted(number, "bundle"));
+        assert_eq!(texts, ["0 bundles", "1 bundle", "1,200 bundles"]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod flow;
 mod format;
 mod journey;
 mod manifest;
+mod missing;
 mod nagle;
 mod order;
 mod page;
@@ -36,11 +37,12 @@ pub use compare::{ComparedMetric, Comparison, RunLabel};
 pub use custody::CustodyUse;
 pub use docs::reference;
 pub use expect::Missed;
-pub use format::Quantity;
+pub use format::{Quantity, counted};
 pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, MachineLoad, Manifest,
     NodeFacts, RunWorld, Topology, TrafficFacts, UpTimes, Validity, Verdict,
 };
+pub use missing::MissingBundles;
 pub use nagle::{HeldSegments, NagleReport, NagleVerdict, RoundTripClusters, held_in_capture};
 pub use page::plot;
 pub use page::{distribution, drawing, stack};

@@ -310,6 +310,10 @@ pub struct Validity {
     pub accounting: Accounting,
     /// Disturbances that make the run less trustworthy, one sentence each; empty for an undisturbed run.
     pub disturbances: Vec<String>,
+    /// What the scenario asks to be measured and leaves no time or quiet for, one sentence each. Running it again does
+    /// not help, so these are no disturbances.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<String>,
     /// Other remarks, one sentence each.
     pub notes: Vec<String>,
 }

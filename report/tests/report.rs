@@ -3,7 +3,7 @@
 use crate::common;
 
 use crate::common::Flavour;
-use farlink_report::{Manifest, RunReader, RunWorld, RunWriter, SampleRow, html, schema};
+use farlink_report::{EventRow, Manifest, RunReader, RunWorld, RunWriter, SampleRow, html, schema};
 use std::path::PathBuf;
 
 /// Folder in which the pages stay for inspection.
@@ -100,6 +100,26 @@ fn second_curve_differs_beyond_colour() {
 }
 
 #[test]
+fn missing_bundles_are_explained_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = Manifest { duration_s: 9.0, ..Manifest::new(RunWorld::Sim, "gap", "name = \"gap\"\n", None) };
+    let mut writer = RunWriter::create(folder.path(), manifest).unwrap();
+    for (time_ns, name, reason) in [(1, "created", None), (2, "waiting", None), (5, "deleted", Some("expired"))] {
+        let mut row = EventRow::new(time_ns * 1_000_000_000, "a".into(), name);
+        (row.source, row.service, row.creation_ms, row.sequence) = (Some("a".into()), Some(1), Some(1), Some(0));
+        (row.destination, row.destination_service, row.size) = (Some("b".into()), Some(2), Some(100));
+        row.reason = reason.map(Into::into);
+        writer.event(&row).unwrap();
+    }
+    writer.finish().unwrap();
+    let page = html(&[&RunReader::open(folder.path()).unwrap()]).unwrap();
+    let (first, _) = page.split_once("</section>").unwrap();
+    assert!(first.contains("0 of 1 bundle arrived (0\u{a0}%)."), "{first}");
+    assert!(first.contains("Missing: 1 expired (at a)."), "{first}");
+    assert!(!page.contains("where did the time go?"), "no bundle took any");
+}
+
+#[test]
 fn only_fullest_of_many_stores_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = Manifest { duration_s: 100.0, ..Manifest::new(RunWorld::Sim, "crowd", "name = \"crowd\"\n", None) };
@@ -113,7 +133,9 @@ fn only_fullest_of_many_stores_drawn() {
     }
     writer.finish().unwrap();
     let page = html(&[&RunReader::open(folder.path()).unwrap()]).unwrap();
-    let drawn = |number: u32| page.contains(&format!("<h3>n{number}</h3>"));
+    let charts: Vec<_> = drawings(&page).into_iter().filter(|(svg, _)| svg.contains("Store occupancy")).collect();
+    assert_eq!(charts.len(), 1, "one for all");
+    let drawn = |number: u32| charts[0].0.contains(&format!("<title>n{number}</title>"));
     assert!((2950..3000).all(drawn) && !(0..2950).any(drawn), "the fifty fullest");
     assert!(page.contains("Not drawn: at most 7.95 kB at each of 2940 nodes, nothing at 10."), "and what is not");
     assert!(page.len() < 1_000_000, "{} bytes", page.len());

@@ -11,12 +11,24 @@ use std::fmt::Write;
 
 // Nodes whose store never holds more than this fraction of the fullest one are not drawn.
 const FLAT: f64 = 0.05;
-// Most stores drawn; the fullest are chosen.
-const STORES: usize = 50;
+// Most stores, and most traffic flows, drawn; the fullest stores are chosen.
+const DRAWN: usize = 50;
+// Up to this number, stores and flows have a chart each; more share one.
+const APART: usize = 6;
 // Up to this number, nodes that are not drawn are listed by name.
 const NAMED: usize = 20;
-// Most traffic flows that get a chart of their own.
-const FLOWS: usize = 12;
+
+/// Form of the lines of a chart.
+#[derive(Clone, Copy)]
+struct LineStyle {
+    /// Whether each value holds until the next point.
+    steps: bool,
+    /// Whether the area below a line is filled, where it is the only one.
+    filled: bool,
+}
+
+/// Draws a chart with this label, height and lines.
+type DrawLines<'a> = dyn Fn(&mut String, &str, f64, &dyn Fn() -> Vec<ChartLine>) + 'a;
 
 /// Writes a chart in both widths, and its values as a table.
 fn chart<'a>(out: &mut String, draw: impl Fn(f64) -> Chart<'a>) {
@@ -49,7 +61,7 @@ fn drawn(stores: StorePeaks<'_>) -> (StorePeaks<'_>, StorePeaks<'_>) {
     let mut fullest: Vec<(usize, f64)> = stores.iter().map(|(_, most)| *most).enumerate().collect();
     fullest.sort_by(|a, b| b.1.total_cmp(&a.1));
     // Sorted by fullness only to choose; the order of the scenario is kept for drawing.
-    let busy = fullest.into_iter().take(STORES).filter(|(_, held)| *held > most * FLAT);
+    let busy = fullest.into_iter().take(DRAWN).filter(|(_, held)| *held > most * FLAT);
     let busy: HashSet<usize> = busy.map(|(place, _)| place).collect();
     let (drawn, rest): (Vec<_>, Vec<_>) = stores.into_iter().enumerate().partition(|(place, _)| busy.contains(place));
     let stores = |of: Vec<(usize, _)>| of.into_iter().map(|(_, store)| store).collect();
@@ -85,19 +97,51 @@ impl ReportPage<'_> {
     }
 
     /// Builds one line for each run for which `points` returns any.
-    fn lines(&self, steps: bool, filled: bool, points: impl Fn(&RunData) -> Option<Points>) -> Vec<ChartLine> {
+    fn lines(&self, style: LineStyle, points: impl Fn(&RunData) -> Option<Points>) -> Vec<ChartLine> {
         let line = |(i, run): (usize, &RunData)| {
             let points = points(run)?;
             Some(ChartLine {
                 class: class(i),
                 tip: run.label.clone(),
                 points,
-                steps,
+                steps: style.steps,
                 // Two filled areas would hide each other.
-                filled: filled && self.runs.len() == 1,
+                filled: style.filled && self.runs.len() == 1,
             })
         };
         self.runs.iter().enumerate().filter_map(line).collect()
+    }
+
+    /// Writes a chart for each of these nodes or traffic flows; if they are many, one with a line for each, in which
+    /// equal ones are one line. `about` is completed by the name.
+    fn charts(
+        &self,
+        out: &mut String,
+        (about, names): (&str, &[&str]),
+        style: LineStyle,
+        points: &dyn Fn(&RunData, &str) -> Option<Points>,
+        draw: &DrawLines<'_>,
+    ) {
+        if names.len() <= APART {
+            for name in names {
+                let _ = write!(out, "<h3>{}</h3>", escape(name));
+                draw(out, &format!("{about} {name}"), 180.0, &|| self.lines(style, |run| points(run, name)));
+            }
+            return;
+        }
+        let several = self.runs.len() > 1;
+        for (i, run) in self.runs.iter().enumerate() {
+            let which = if several { format!(", {}", run.label.to_lowercase()) } else { String::new() };
+            let count = names.len();
+            let _ = write!(out, "<h3>All {count}{}</h3>", escape(&which));
+            out.push_str("<p class=\"caption\">Point at a line for its name.</p>");
+            let line = |name: &&str| {
+                let class = if i == 0 { "a many" } else { "b many" };
+                let points = points(run, name)?;
+                Some(ChartLine { class, tip: name.to_string(), points, steps: style.steps, filled: false })
+            };
+            draw(out, &format!("{about} each{which}"), 270.0, &|| names.iter().filter_map(line).collect());
+        }
     }
 
     /// Names of the traffic flows that are drawn; notes how many are left out.
@@ -108,10 +152,10 @@ impl ReportPage<'_> {
                 names.push(&flow.name);
             }
         }
-        if names.len() > FLOWS {
+        if names.len() > DRAWN {
             let _ =
-                write!(out, "<p class=\"caption\">The first {FLOWS} of {} traffic flows are drawn.</p>", names.len());
-            names.truncate(FLOWS);
+                write!(out, "<p class=\"caption\">The first {DRAWN} of {} traffic flows are drawn.</p>", names.len());
+            names.truncate(DRAWN);
         }
         names
     }
@@ -122,23 +166,23 @@ impl ReportPage<'_> {
         open(out, "Goodput: how fast did the data arrive?", &caption);
         self.legend(out, &self.shade_key());
         let most = self.runs.iter().flat_map(|r| &r.goodput).map(|p| p.1).fold(0.0, f64::max);
-        let draw = |out: &mut String, label: &str, height: f64, points: &dyn Fn(&RunData) -> Option<Points>| {
+        let draw = |out: &mut String, label: &str, height: f64, lines: &dyn Fn() -> Vec<ChartLine>| {
             chart(out, |width| Chart {
                 label,
                 x: self.time_axis(width),
                 y: Axis::round(Quantity::Rate, most, if height > 200.0 { 4 } else { 3 }),
                 x_title: "time from the start of the run",
                 y_title: "goodput",
-                lines: self.lines(true, true, points),
+                lines: lines(),
                 shades: self.shades().0,
                 height,
             });
         };
-        draw(out, "Goodput over time", 270.0, &|run| Some(run.goodput.clone()));
-        for name in self.flows(out) {
-            let _ = write!(out, "<h3>{}</h3>", escape(name));
-            draw(out, &format!("Goodput of {name} over time"), 180.0, &|run| Some(flow(run, name)?.goodput.clone()));
-        }
+        let style = LineStyle { steps: true, filled: true };
+        draw(out, "Goodput over time", 270.0, &|| self.lines(style, |run| Some(run.goodput.clone())));
+        let of = |run: &RunData, name: &str| Some(flow(run, name)?.goodput.clone());
+        let names = self.flows(out);
+        self.charts(out, ("Goodput over time of", &names), style, &of, &draw);
         close(out);
     }
 
@@ -166,25 +210,26 @@ impl ReportPage<'_> {
         open(
             out,
             "Store occupancy: how much data waited, and where?",
-            "Bytes of bundles in the store of each node. All drawn nodes share one scale.",
+            "Bytes of bundles in the store of each node, on one scale.",
         );
         self.legend(out, &self.shade_key());
         let most = stores.iter().map(|(_, most)| *most).fold(0.0, f64::max);
         let (busy, rest) = drawn(stores);
-        for (node, _) in busy {
-            let _ = write!(out, "<h3>{}</h3>", escape(node));
-            let label = format!("Store occupancy at {node}");
+        let draw = |out: &mut String, label: &str, height: f64, lines: &dyn Fn() -> Vec<ChartLine>| {
             chart(out, |width| Chart {
-                label: &label,
+                label,
                 x: self.time_axis(width),
-                y: Axis::round(Quantity::Bytes, most, 3),
+                y: Axis::round(Quantity::Bytes, most, if height > 200.0 { 4 } else { 3 }),
                 x_title: "time from the start of the run",
                 y_title: "store occupancy",
-                lines: self.lines(false, true, |run| line_of(run, node)),
+                lines: lines(),
                 shades: self.shades().0,
-                height: 180.0,
+                height,
             });
-        }
+        };
+        let names: Vec<&str> = busy.into_iter().map(|(node, _)| node).collect();
+        let style = LineStyle { steps: false, filled: true };
+        self.charts(out, ("Store occupancy at", &names), style, &line_of, &draw);
         not_drawn(out, &rest);
         close(out);
     }
@@ -200,14 +245,14 @@ impl ReportPage<'_> {
         );
         self.legend(out, "");
         let most = self.runs.iter().filter_map(|r| r.latencies.last()).copied().fold(0.0, f64::max);
-        let draw = |out: &mut String, label: &str, height: f64, points: &dyn Fn(&RunData) -> Option<Points>| {
+        let draw = |out: &mut String, label: &str, height: f64, lines: &dyn Fn() -> Vec<ChartLine>| {
             chart(out, |width| Chart {
                 label,
                 x: Axis::round(Quantity::Seconds, most, ticks(width)),
                 y: Axis::round(Quantity::Share, 1.0, if height > 200.0 { 5 } else { 2 }),
                 x_title: "latency, from creation to delivery",
                 y_title: "bundles delivered",
-                lines: self.lines(true, false, points),
+                lines: lines(),
                 shades: Vec::new(),
                 height,
             });
@@ -217,12 +262,12 @@ impl ReportPage<'_> {
             let points = ecdf(latencies, created);
             (!points.is_empty()).then(|| [(0.0, 0.0)].into_iter().chain(points).collect())
         };
-        draw(out, "Distribution of latency", 300.0, &|run| curve(&run.latencies, run.statistics.created as usize));
-        for name in self.flows(out) {
-            let _ = write!(out, "<h3>{}</h3>", escape(name));
-            let label = format!("Distribution of the latency of {name}");
-            draw(out, &label, 180.0, &|run| flow(run, name).and_then(|f| curve(&f.latencies, f.created)));
-        }
+        let style = LineStyle { steps: true, filled: false };
+        let whole = |run: &RunData| curve(&run.latencies, run.statistics.created as usize);
+        draw(out, "Distribution of latency", 300.0, &|| self.lines(style, whole));
+        let of = |run: &RunData, name: &str| flow(run, name).and_then(|f| curve(&f.latencies, f.created));
+        let names = self.flows(out);
+        self.charts(out, ("Distribution of the latency of", &names), style, &of, &draw);
         close(out);
     }
 }

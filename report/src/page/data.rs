@@ -2,6 +2,7 @@
 
 use crate::column::Text;
 use crate::manifest::Manifest;
+use crate::missing::MissingBundles;
 use crate::nagle::NagleReport;
 use crate::page::axis::nice_step;
 use crate::page::map::Play;
@@ -43,6 +44,8 @@ pub struct RunData {
     pub nagle: Option<NagleReport>,
     /// Mean time of delivered bundles in each step of their path.
     pub steps: Vec<PathStep>,
+    /// Fates of the bundles that were not delivered.
+    pub missing: Vec<MissingBundles>,
     /// Data of the animated map, if nodes have positions.
     pub map: Option<Play>,
     pub links: Vec<LinkRow>,
@@ -84,6 +87,9 @@ fn sorted_latencies<'a>(bundles: impl Iterator<Item = &'a BundleRow>) -> Vec<f64
     latencies
 }
 
+/// Label of the time in steps that the most frequent path lacks.
+pub const OTHER_PATHS: &str = "on other paths";
+
 /// One step of the path of bundles.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathStep {
@@ -114,6 +120,7 @@ impl RunData {
             statistics,
             stored: stored(run, &manifest)?,
             steps: steps(run, &bundles)?,
+            missing: MissingBundles::read(run, &bundles)?,
             map: Play::read(run, &bundles)?,
             links: run.links()?,
             // Rows of phases have a table of their own.
@@ -221,7 +228,7 @@ fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<PathStep>> {
         }
     }
     if other > 0.0 {
-        steps.push(PathStep { label: "on other paths".into(), mean_s: other });
+        steps.push(PathStep { label: OTHER_PATHS.into(), mean_s: other });
     }
     Ok(steps)
 }

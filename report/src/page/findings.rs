@@ -3,8 +3,9 @@
 use super::data::RunData;
 use crate::compare::Comparison;
 use crate::expect::Missed;
-use crate::format::{Quantity, difference};
+use crate::format::{Quantity, counted, difference};
 use crate::manifest::{RunWorld, Validity};
+use crate::missing;
 use crate::nagle::NagleVerdict;
 
 /// Severity mark of a finding.
@@ -90,16 +91,20 @@ fn outcome(run: &RunData) -> Vec<Finding> {
             let last = s
                 .last_delivery_s
                 .map_or(String::new(), |t| format!("; the last one after {}", Quantity::Seconds.text(t)));
-            finding(Severity::Good, format!("all {} bundles arrived{last}.", count(created)))
+            let all = if created == 1 { "the only bundle".into() } else { format!("all {} bundles", count(created)) };
+            finding(Severity::Good, format!("{all} arrived{last}."))
         }
         (delivered, created) => {
             let share = Quantity::Share.text(delivered as f64 / created as f64);
             // Losses that the author expected are not a failure.
             let fine = expect.delivery_ratio.is_some_and(|wanted| delivered as f64 >= wanted * created as f64);
-            let text = format!("{} of {} bundles arrived ({share}).", count(delivered), count(created));
+            let text = format!("{} of {} arrived ({share}).", count(delivered), counted(created, "bundle"));
             finding(if fine { Severity::Note } else { Severity::Bad }, text)
         }
     });
+    if let Some(text) = missing::sentence(&run.missing) {
+        all.push(finding(Severity::Note, text));
+    }
     for file in &run.manifest.files {
         let size = Quantity::Bytes.text(file.sent_bytes as f64);
         all.push(match file.equal() {
@@ -121,9 +126,16 @@ fn outcome(run: &RunData) -> Vec<Finding> {
     for Missed { key, expected, found } in Missed::of(&run.manifest, s) {
         all.push(finding(Severity::Bad, format!("expectation missed ({key}): {found}; expected {expected}.")));
     }
-    if s.redelivered > 0 {
-        all.push(finding(Severity::Bad, format!("{} bundles were delivered more than once.", count(s.redelivered))));
+    if let Some(text) = Missed::unjudged(&run.manifest, s) {
+        all.push(finding(Severity::Note, format!("expectation {text}.")));
     }
+    if s.redelivered > 0 {
+        let were = if s.redelivered == 1 { "was" } else { "were" };
+        let text = format!("{} {were} delivered more than once.", counted(s.redelivered, "bundle"));
+        all.push(finding(Severity::Bad, text));
+    }
+    let unmeasured = run.manifest.validity.unmeasured.iter();
+    all.extend(unmeasured.map(|text| finding(Severity::Bad, format!("not measured: {text}"))));
     all
 }
 
@@ -131,9 +143,14 @@ fn outcome(run: &RunData) -> Vec<Finding> {
 fn round_trips(run: &RunData) -> Vec<Finding> {
     let text = |s: f64| Quantity::Seconds.text(s);
     let times = run.statistics.round_trip_s.map(|times| {
-        let count = Quantity::Count.text(run.round_trips as f64);
         let (p50, p90, p99) = (text(times.p50), text(times.p90), text(times.p99));
-        finding(Severity::Note, format!("{count} pings were answered: median {p50}, 90 % {p90}, 99 % {p99}."))
+        match run.round_trips {
+            1 => finding(Severity::Note, format!("1 ping was answered, after {p50}.")),
+            many => {
+                let count = Quantity::Count.text(many as f64);
+                finding(Severity::Note, format!("{count} pings were answered: median {p50}, 90 % {p90}, 99 % {p99}."))
+            }
+        }
     });
     let nagle = run.nagle.as_ref().and_then(|nagle| {
         let level = if nagle.verdict() == NagleVerdict::Found { Severity::Bad } else { Severity::Note };
@@ -201,8 +218,8 @@ pub fn validity(run: &RunData) -> Vec<Finding> {
     if let Some(late) = v.emulator_lateness {
         let us = |us: f64| Quantity::Seconds.text(us / 1e6);
         let text = format!(
-            "Delay added by the link emulator over {} packets: median {}, 99th percentile {}, maximum {}.",
-            Quantity::Count.text(late.count as f64),
+            "Delay added by the link emulator over {}: median {}, 99th percentile {}, maximum {}.",
+            counted(late.count, "packet"),
             us(late.p50_us),
             us(late.p99_us),
             us(late.max_us)

@@ -71,6 +71,8 @@ pub struct Plot {
     /// Value that the vertical axis must reach, so that several figures can share one axis; by default the largest of
     /// the figure.
     pub most: Option<f64>,
+    /// Largest value that the quantity can have, such as 1 for a delivery ratio; infinite without such a limit.
+    pub limit: f64,
     /// Series, the first at the back.
     pub series: Vec<Series>,
     /// Drawing style of the series.
@@ -90,9 +92,9 @@ pub struct ReferenceLine {
 
 impl Plot {
     /// Largest upper end of an interval, or value of the paper. An interval counts for at most a quarter of its mean,
-    /// so that a wide one does not flatten the bars.
+    /// so that a wide one does not flatten the bars, and never beyond the limit of the quantity.
     pub fn largest(&self) -> f64 {
-        let end = |e: &Estimate| e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0);
+        let end = |e: &Estimate| (e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0)).min(self.limit.max(e.mean));
         let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(end);
         let theirs = self.series.iter().flat_map(|s| &s.paper).flatten().copied();
         let reference = self.reference.iter().flat_map(|line| &line.points).flatten().map(end);
@@ -165,7 +167,8 @@ impl Plot {
                 line.push(at);
             }
             if let Some(half) = estimate.half {
-                let ends = [estimate.mean - half, estimate.mean + half];
+                // Student's interval knows nothing of limits; no value lies beyond them.
+                let ends = [estimate.mean - half, (estimate.mean + half).min(self.limit.max(estimate.mean))];
                 let whisker = if self.shape == PlotShape::Bars { "bound".into() } else { format!("whisker {class}") };
                 on.line(&whisker, (x, y(ends[0])), (x, y(ends[1])));
                 // An interval that extends beyond the axes gets no end mark.
@@ -206,6 +209,7 @@ mod tests {
             y_title: "delivery ratio".into(),
             quantity: Quantity::Ratio,
             most: None,
+            limit: f64::INFINITY,
             series: vec![
                 series("none", 0, vec![estimate(0.5, Some(0.1)), estimate(0.25, None)]),
                 series("ccc & co", 9, vec![None, estimate(f64::NAN, None)]),
@@ -258,6 +262,18 @@ mod tests {
         assert_eq!(wide.largest(), 2.5, "the interval goes on beyond the picture");
         let empty = Plot { series: Vec::new(), x: Vec::new(), ..plot(PlotShape::Bars) };
         assert!(empty.draw(100.0, 100.0).ends_with("</svg>") && empty.largest() == 0.0);
+    }
+
+    #[test]
+    fn intervals_of_ratios_end_at_their_limit() {
+        let mut plot = Plot { limit: 1.0, ..plot(PlotShape::Bars) };
+        plot.series.truncate(1);
+        plot.series[0].points = vec![Some(Estimate { mean: 0.95, half: Some(0.2) })];
+        assert_eq!(plot.largest(), 1.0);
+        // The axis ends at 1, and so does the interval, with a mark.
+        let svg = plot.draw(400.0, 240.0);
+        assert_eq!((svg.contains(">1.0<"), svg.contains(">1.5<")), (true, false), "{svg}");
+        assert_eq!(svg.matches("class=\"bound\"").count(), 3);
     }
 
     #[test]

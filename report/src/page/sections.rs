@@ -1,7 +1,7 @@
 //! Sections of the page, each with a question as its heading.
 
 use super::bars::{self, BarGroup};
-use super::data::RunData;
+use super::data::{OTHER_PATHS, PathStep, RunData};
 use super::findings::{self, Finding, Severity};
 use super::svg::escape;
 use super::{network, timeline};
@@ -234,7 +234,7 @@ impl ReportPage<'_> {
                 labels.push(&step.label);
             }
         }
-        if labels.is_empty() {
+        if !self.runs.iter().any(|run| tells(&run.steps)) {
             return;
         }
         open(
@@ -402,6 +402,17 @@ impl ReportPage<'_> {
     }
 }
 
+/// Whether a chart of the steps says more than the latency itself: the time is spent in more than one of them, and not
+/// mostly on paths that the chart does not follow.
+fn tells(steps: &[PathStep]) -> bool {
+    // A step of less than this fraction of the time is a sliver in the chart.
+    const SLIVER: f64 = 0.01;
+    let whole: f64 = steps.iter().map(|step| step.mean_s).sum();
+    let other: f64 = steps.iter().filter(|step| step.label == OTHER_PATHS).map(|step| step.mean_s).sum();
+    let seen = steps.iter().filter(|step| step.mean_s > whole * SLIVER).count();
+    seen > 1 && other < whole / 2.0
+}
+
 fn machine(host: &crate::manifest::Host) -> String {
     let mut parts = vec![host.kernel.clone(), host.cpu.clone()];
     if host.cpus > 0 {
@@ -442,6 +453,17 @@ fn losses(row: &LinkRow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_that_tell_nothing_are_left_out() {
+        let steps = |times: &[(&str, f64)]| -> Vec<PathStep> {
+            times.iter().map(|(label, mean_s)| PathStep { label: label.to_string(), mean_s: *mean_s }).collect()
+        };
+        assert!(tells(&steps(&[("at a", 2.0), ("from a to b", 1.0)])));
+        assert!(!tells(&steps(&[("at a", 0.001), ("from a to b", 1.0), ("at b", 0.0)])), "all of it in one step");
+        assert!(!tells(&steps(&[("at a", 2.0), ("from a to b", 1.0), (OTHER_PATHS, 9.0)])), "elsewhere");
+        assert!(!tells(&[]) && !tells(&steps(&[("at a", 0.0)])));
+    }
 
     #[test]
     fn numbers_stay_with_their_units() {

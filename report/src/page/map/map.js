@@ -160,7 +160,8 @@ for (const root of document.querySelectorAll(".playback")) {
     rule();
     clock.textContent = seconds(now) + " of " + seconds(duration);
     const of = data.created > bundles.created.length ? " of the first " + bundles.created.length : "";
-    let text = created + " bundles created" + of + ", " + delivered + " delivered, " + heard + " pairs in range";
+    const counted = (n, what) => n + " " + what + (n === 1 ? "" : "s");
+    let text = counted(created, "bundle") + " created" + of + ", " + delivered + " delivered, " + counted(heard, "pair") + " in range";
     if (way) text += "; bundle " + bundleName(chosen) + ": " + way.holders.size + " have a copy" + (way.delivered ? ", delivered" : "");
     if (pointed >= 0) text += "; " + names[pointed] + ": " + Math.round(100 * fill(pointed, time)) + " % full, hears " + (neighbours.map(name).slice(0, 8).join(", ") || "nobody") + (neighbours.length > 8 ? " and others" : "");
     told.textContent = text + ".";
@@ -209,10 +210,35 @@ for (const root of document.querySelectorAll(".playback")) {
     }
     return best;
   };
+  const known = (b) => steps.at[b] !== steps.at[b + 1];
+  // Bundles from or to the nodes with this name, or with names that begin so; those whose path is known first.
+  const ofNode = (text) => {
+    const wanted = text.toLowerCase(), lower = names.map((of) => of.toLowerCase());
+    const same = (of) => of === wanted, begins = (of) => of.startsWith(wanted);
+    const hit = lower.map(lower.some(same) ? same : begins);
+    const found = [];
+    for (let b = 0; b < bundles.created.length; b++) if (hit[bundles.from[b]] || hit[bundles.to[b]]) found.push(b);
+    return found.filter(known).concat(found.filter((b) => !known(b)));
+  };
+  const matches = find(".matches");
   const choose = () => {
-    const number = Number.parseInt(chooser.value, 10) - 1;
+    const text = chooser.value.trim(), numbered = /^\d+(:|$)/.test(text);
+    const found = text && !numbered ? ofNode(text) : [];
+    const number = numbered ? Number.parseInt(text, 10) - 1 : found.length ? found[0] : -1;
     chosen = number >= 0 && number < bundles.created.length ? number : -1;
-    if (chosen >= 0 && steps.at[chosen] === steps.at[chosen + 1]) told.textContent = "The path of this bundle is unknown.";
+    matches.replaceChildren();
+    if (text && !numbered) {
+      const count = found.length === 1 ? "1 bundle" : found.length + " bundles";
+      matches.append((found.length ? count : "no bundle") + " from or to " + text + (found.length > 1 ? ": " : ""));
+      if (found.length > 1) for (const b of found.slice(0, 40)) {
+        const button = document.createElement("button");
+        button.type = "button"; button.textContent = bundleName(b);
+        button.addEventListener("click", () => { chooser.value = bundleName(b); choose(); });
+        matches.append(button);
+      }
+      if (found.length > 40) matches.append(" and " + (found.length - 40) + " more");
+    }
+    if (chosen >= 0 && !known(chosen)) told.textContent = "The path of this bundle is unknown.";
     if (chosen >= 0 && bundles.created[chosen] * tick > now) go(bundles.created[chosen] * tick); else draw();
   };
 
@@ -238,7 +264,7 @@ for (const root of document.querySelectorAll(".playback")) {
   });
   const offered = find("datalist");
   for (let b = 0; b < Math.min(bundles.created.length, 2000); b++) {
-    if (steps.at[b] === steps.at[b + 1]) continue;
+    if (!known(b)) continue;
     const option = document.createElement("option");
     option.value = bundleName(b);
     offered.append(option);

@@ -26,7 +26,8 @@ pub fn draw(out: &mut String, runs: &[(&str, &Play)]) {
         out,
         "Map: where were the nodes?",
         "Positions of the nodes, with lines between those in radio range, coloured by store occupancy. \
-         Press Play or drag the time slider; choose a bundle to see where its copies went. Keys, once it has the focus: space \
+         Press Play or drag the time slider; a bundle's number, or a node's name for one of its bundles, shows where \
+         copies went. Keys, once it has the focus: space \
          plays and pauses, arrows move the time, + and - change the speed.",
     );
     for (index, (label, play)) in runs.iter().enumerate() {
@@ -66,7 +67,7 @@ fn one(out: &mut String, index: usize, play: &Play) {
          <label><input class=\"names\" type=\"checkbox\"> names</label></div>\
          <div class=\"legend fills\"><span>store:</span><span class=\"key f0\">empty</span><span class=\"key f1\"></span>\
          <span class=\"key f2\"></span><span class=\"key f3\"></span><span class=\"key f4\">full</span>\
-         <span>{}</span></div><ol class=\"way\"></ol>",
+         <span>{}</span></div><p class=\"caption matches\"></p><ol class=\"way\"></ol>",
         escape(&play.scale)
     );
     for sentence in &play.left_out {

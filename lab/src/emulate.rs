@@ -240,7 +240,7 @@ impl EmulationState {
 
     fn summary(&self, elapsed: Duration, spec: &LinkSpec, watch: &MachineWatch) -> Summary {
         let (cpu_wait, stolen) = watch.shares();
-        let late_p99 = Duration::from_secs_f64(self.now.iter().map(|r| r.late_p99_us).fold(0.0, f64::max) / 1e6);
+        let late_p99 = Duration::from_secs_f64(self.now.iter().map(|r| r.late_evident_us).fold(0.0, f64::max) / 1e6);
         let signs = Signs {
             late_p99,
             delay: spec.forward.longest_delay().min(spec.reverse.longest_delay()),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-// Bound of the 99th percentile of lateness, or a tenth of the link's delay if that is longer.
+// Bound of the 99th percentile of lateness (with 95 % confidence, as few packets prove little), or a tenth of the link's delay if that is longer.
 const LATE: Duration = Duration::from_millis(5);
 // Bound of the fraction of time in which a task waited for a processor. On one machine processes
 // always wait a little; beyond this they measure each other.
@@ -40,7 +40,7 @@ pub enum Late {
 pub struct Signs {
     /// Component to which `late_p99` refers.
     pub late: Late,
-    /// 99th percentile of the lateness of that component.
+    /// 99th percentile of the lateness of that component, with 95 % confidence.
     pub late_p99: Duration,
     /// One-way delay of the link or links judged; lateness up to a tenth of it is allowed.
     pub delay: Duration,
@@ -137,7 +137,7 @@ mod tests {
         let mut waits = Lateness::default();
         waits.add_many(100_000, 950);
         let signs =
-            |waits: &Lateness| Signs { late: Late::HandOver, late_p99: waits.quantile(0.99), ..Signs::default() };
+            |waits: &Lateness| Signs { late: Late::HandOver, late_p99: waits.evident_p99(), ..Signs::default() };
         assert!(signs(&waits).doubts().is_empty());
         waits.add_many(80_000_000, 50);
         let doubts = signs(&waits).doubts();

@@ -43,7 +43,20 @@ pub fn save(name: &str, into: &Path) -> Result<PathBuf> {
              or `../`: an archive that one of them saved elsewhere, or a folder with the files"
         );
     }
-    bail!("{}\nhint: `podman pull {name}` or `docker pull {name}` fetches it", reasons.join("; "))
+    let hint = hint(&reasons, name);
+    bail!("{}\nhint: {hint}", reasons.join("; "))
+}
+
+/// Suggested remedy when no engine gave the image.
+fn hint(reasons: &[String], name: &str) -> String {
+    // Docker's program only asks a daemon, which may not run, or may not listen to this user.
+    if reasons.iter().any(|reason| reason.contains("daemon") || reason.contains("docker.sock")) {
+        return format!(
+            "start Docker's daemon (`systemctl start docker`; other users than root join the group `docker`), or give \
+             an archive saved elsewhere: `docker save -o image.tar {name}`, and image = \"./image.tar\""
+        );
+    }
+    format!("`podman pull {name}` or `docker pull {name}` fetches it")
 }
 
 /// Unpacks an archive into a new folder.
@@ -120,6 +133,14 @@ fn run(command: &mut Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn silent_daemon_is_named_in_hint() {
+        let down =
+            "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?";
+        assert!(hint(&[down.to_string()], "x:1").starts_with("start Docker's daemon"));
+        assert!(hint(&["podman: x:1: image not known".to_string()], "x:1").contains("`podman pull x:1`"));
+    }
     use std::os::unix::fs::FileTypeExt;
 
     #[test]

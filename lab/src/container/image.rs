@@ -2,7 +2,7 @@
 //! Podman or Docker.
 
 use super::archive::{save, unpack, unpack_layer};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use farlink_os::disk;
 use farlink_os::mounts::LAYERS_MAX;
 use farlink_scenario::ContainerImage;
@@ -34,7 +34,7 @@ pub struct Image {
 /// If there is no such image, it is for another processor architecture, or it cannot be read.
 pub fn open(image: &ContainerImage, folder: &Path, into: &Path) -> Result<Image> {
     let path = match image {
-        ContainerImage::Name(name) => save(name, into)?,
+        ContainerImage::Name(name) => save(name, into).map_err(|error| meant_path(name, folder).unwrap_or(error))?,
         ContainerImage::Path(path) => std::path::absolute(folder.join(path))?,
     };
     if path.is_file() {
@@ -60,6 +60,20 @@ pub fn open(image: &ContainerImage, folder: &Path, into: &Path) -> Result<Image>
         bail!("the folder {} is empty\nhint: it holds the files of the root, or an OCI layout", path.display());
     }
     Ok(Image { identity: format!("files of {}", path.display()), layers: vec![path], environment: Vec::new() })
+}
+
+/// Error for the name of an image that was meant as a path.
+fn meant_path(name: &str, folder: &Path) -> Option<anyhow::Error> {
+    let path = folder.join(name);
+    let found = path.exists();
+    let archive = [".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending));
+    (found || archive).then(|| {
+        let beside = if found { format!("; {} is there", path.display()) } else { String::new() };
+        anyhow!(
+            "neither Podman nor Docker has an image of this name{beside}\n\
+             hint: a path begins with `/`, `./` or `../`: write image = \"./{name}\""
+        )
+    })
 }
 
 /// Whether a folder is the layout of an image, not a root file system.
@@ -285,6 +299,21 @@ mod tests {
         saved("../../etc/shadow");
         let error = open_path(&layout, &folder.path().join("b")).unwrap_err().to_string();
         assert!(error.contains("leads out"), "{error}");
+    }
+
+    #[test]
+    fn path_without_dot_gets_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("into");
+        let error = |name: &str| {
+            let image = ContainerImage::Name(name.into());
+            open(&image, folder.path(), &into).unwrap_err().to_string()
+        };
+        assert!(error("farlink-none.tar").contains("hint: a path begins with"));
+        fs::create_dir(folder.path().join("farlink-none")).unwrap();
+        let said = error("farlink-none");
+        assert!(said.contains("is there") && said.contains("write image = \"./farlink-none\""), "{said}");
+        assert!(!error("farlink-other").contains("write image"));
     }
 
     #[test]

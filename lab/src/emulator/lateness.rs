@@ -50,7 +50,21 @@ impl Lateness {
 
     /// Quantile of the delay: `share` 0.5 is the median.
     pub fn quantile(&self, share: f64) -> Duration {
-        let wanted = (self.count as f64 * share).ceil() as u64;
+        self.ranked((self.count as f64 * share).ceil() as u64)
+    }
+
+    /// Delay that more than 1 % of frames exceed, with 95 % confidence: at least so many frames were later that chance
+    /// alone would rarely give as many. Of thousands of frames this is close to the 99th percentile; of thirty it is
+    /// the second largest, since a single late one proves nothing.
+    pub fn evident_p99(&self) -> Duration {
+        match self.count.checked_sub(evident(self.count)) {
+            None => Duration::ZERO,
+            Some(others) => self.ranked(others + 1),
+        }
+    }
+
+    /// Delay of the frame with this rank, the smallest delay having rank 1.
+    fn ranked(&self, wanted: u64) -> Duration {
         let mut seen = 0;
         for (index, count) in self.buckets.iter().enumerate() {
             seen += count;
@@ -61,6 +75,24 @@ impl Lateness {
         }
         self.max()
     }
+}
+
+/// Smallest number of late frames of `count` that chance gives in at most 5 % of cases if 1 % of all frames are late.
+fn evident(count: u64) -> u64 {
+    const LATE: f64 = 0.01;
+    const CHANCE: f64 = 0.05;
+    let (n, mean) = (count as f64, count as f64 * LATE);
+    if mean > 100.0 {
+        // The normal distribution, with its quantile of 95 %, is then close to the binomial.
+        return (mean + 1.645 * (mean * (1.0 - LATE)).sqrt() + 0.5).ceil() as u64;
+    }
+    let (mut late, mut fewer, mut exactly) = (0, 0.0, (1.0 - LATE).powf(n));
+    while 1.0 - fewer > CHANCE && late <= count {
+        fewer += exactly;
+        exactly *= (n - late as f64) / (late as f64 + 1.0) * LATE / (1.0 - LATE);
+        late += 1;
+    }
+    late
 }
 
 fn bucket(ns: u64) -> usize {
@@ -164,6 +196,24 @@ mod tests {
         assert_eq!(a.quantile(1.0), Duration::from_millis(1));
         assert_eq!(a.max(), Duration::from_millis(1));
         assert_eq!(Lateness::default().quantile(0.99), Duration::ZERO);
+    }
+
+    #[test]
+    fn one_late_frame_of_thirty_proves_nothing() {
+        // Binomial distribution of probability 0.01: P(X >= 2) is 0.036 for 30 trials, P(X >= 5) 0.018 for 150.
+        assert_eq!([0, 1, 6, 30, 150].map(evident), [1, 1, 2, 2, 5]);
+        assert_eq!(evident(1_000_000), 10_165, "1.645 deviations more than 1 %");
+        let mut few = Lateness::default();
+        few.add_many(100_000, 29);
+        few.add(50_000_000);
+        assert!(few.quantile(0.99) >= Duration::from_millis(50) && few.evident_p99() < Duration::from_millis(1));
+        few.add(50_000_000);
+        assert_eq!(few.evident_p99(), Duration::from_millis(50));
+        let mut many = Lateness::default();
+        many.add_many(100_000, 9_800);
+        many.add_many(50_000_000, 200);
+        assert_eq!(many.evident_p99(), Duration::from_millis(50));
+        assert_eq!(Lateness::default().evident_p99(), Duration::ZERO);
     }
 
     #[test]

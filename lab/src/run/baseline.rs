@@ -2,8 +2,9 @@
 
 use super::folder::RunFolder;
 use crate::driver::Program;
+use farlink_base::ConfigError;
 use farlink_report::BaselineFlow;
-use farlink_scenario::Scenario;
+use farlink_scenario::{Link, PhaseKind, Scenario};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -44,21 +45,16 @@ struct BaselineRecord {
 }
 
 impl Baseline {
-    /// Plans the flows of a phase that begins now. Returns whether there is time for all flows; a flow without enough
-    /// time is left out.
-    pub fn begin(&mut self, scenario: &Scenario, phase: usize, now: Duration, program: &Path) -> bool {
-        let slots = (scenario.links.len() * TRANSPORTS.len()) as u32;
-        let Some(slot) = scenario.phases[phase].duration.and_then(|all| all.checked_div(slots)) else { return true };
-        let mut enough = true;
+    /// Plans the flows of a phase that begins now; a flow without enough time is left out.
+    pub fn begin(&mut self, scenario: &Scenario, phase: usize, now: Duration, program: &Path) {
+        let Some(slot) = slot(scenario, phase) else { return };
         for (number, (link, transport)) in
             (0..scenario.links.len()).flat_map(|link| TRANSPORTS.map(|transport| (link, transport))).enumerate()
         {
             let ends = scenario.ends(link);
-            let [one, other] = [&scenario.links[link].forward, &scenario.links[link].reverse];
-            let round_trip = one.longest_delay() + other.longest_delay();
-            let sends = slot.saturating_sub(HEAD_START + DRAIN + round_trip);
+            let one = &scenario.links[link].forward;
+            let sends = slot.saturating_sub(beside(&scenario.links[link]));
             if sends < SHORTEST {
-                enough = false;
                 continue;
             }
             // Flows are numbered over all phases: a second baseline must not overwrite the files of the first.
@@ -101,7 +97,6 @@ impl Baseline {
                 ends: [(ends[0].node, names[0].clone()), (ends[1].node, names[1].clone())],
             });
         }
-        enough
     }
 
     /// Removes and returns the next step that is due.
@@ -128,6 +123,48 @@ impl Baseline {
         };
         self.flows.into_iter().map(of).collect()
     }
+}
+
+/// Time of each flow of a phase; `None` without links, and for a phase without a duration.
+fn slot(scenario: &Scenario, phase: usize) -> Option<Duration> {
+    let slots = (scenario.links.len() * TRANSPORTS.len()) as u32;
+    scenario.phases[phase].duration.and_then(|all| all.checked_div(slots))
+}
+
+/// Time of a flow through a link in which nothing is sent.
+fn beside(link: &Link) -> Duration {
+    HEAD_START + DRAIN + link.forward.longest_delay() + link.reverse.longest_delay()
+}
+
+/// Sentence about the links that a baseline phase has no time for; `None` if it has time for all.
+pub fn shortage(scenario: &Scenario, phase: usize) -> Option<String> {
+    let slot = slot(scenario, phase)?;
+    let short: Vec<&Link> = scenario.links.iter().filter(|link| slot < beside(link) + SHORTEST).collect();
+    let needs =
+        short.iter().map(|link| beside(link) + SHORTEST).max()? * (scenario.links.len() * TRANSPORTS.len()) as u32;
+    let names: Vec<&str> = short.iter().map(|link| link.name.as_str()).collect();
+    let (name, seconds) = (&scenario.phases[phase].name, needs.as_secs_f64().ceil());
+    Some(format!(
+        "Phase {name} is too short for a baseline of link {}: all links need {seconds} s together.",
+        names.join(", ")
+    ))
+}
+
+/// Checks that each baseline phase has time for a flow.
+///
+/// # Errors
+/// The first phase that could measure nothing.
+pub fn check(scenario: &Scenario) -> Result<(), ConfigError> {
+    for (index, phase) in scenario.phases.iter().enumerate().filter(|(_, phase)| phase.kind == PhaseKind::Baseline) {
+        let Some(slot) = slot(scenario, index) else { continue };
+        let fits = scenario.links.iter().any(|link| slot >= beside(link) + SHORTEST);
+        if let Some(expected) = shortage(scenario, index).filter(|_| !fits) {
+            let hint =
+                "write a longer `duration`: each link gets three flows, one after another, of a second or more".into();
+            return Err(ConfigError { path: format!("phase[{}].duration", phase.name), expected, hint });
+        }
+    }
+    Ok(())
 }
 
 /// Largest difference between the two TCP flows of a link, as a fraction of the faster; `None` without two flows of a
@@ -165,7 +202,7 @@ mod tests {
     fn flows_take_turns_within_phase() {
         let mut baseline = Baseline::default();
         let begun = Duration::from_secs(5);
-        assert!(baseline.begin(&scenario("6 s"), 0, begun, Path::new("farlink")));
+        baseline.begin(&scenario("6 s"), 0, begun, Path::new("farlink"));
         let (mut running, mut started) = (0i32, Vec::new());
         let at: Vec<Duration> = baseline.steps.iter().map(|(at, _)| *at).collect();
         assert!(at.is_sorted() && at[0] == begun && at[8] < begun + Duration::from_secs(6), "{at:?}");
@@ -188,7 +225,7 @@ mod tests {
     fn second_baseline_has_its_own_files() {
         let (mut baseline, scenario) = (Baseline::default(), scenario("6 s"));
         for begun in [0, 20] {
-            assert!(baseline.begin(&scenario, 0, Duration::from_secs(begun), Path::new("farlink")));
+            baseline.begin(&scenario, 0, Duration::from_secs(begun), Path::new("farlink"));
         }
         let mut names: Vec<&String> = baseline.flows.iter().flat_map(|flow| &flow.ends).map(|(_, name)| name).collect();
         names.sort_unstable();
@@ -197,10 +234,26 @@ mod tests {
     }
 
     #[test]
-    fn short_phase_has_no_flows() {
-        let mut baseline = Baseline::default();
-        assert!(!baseline.begin(&scenario("2 s"), 0, Duration::ZERO, Path::new("farlink")));
+    fn short_phase_is_refused() {
+        let (mut baseline, short) = (Baseline::default(), scenario("2 s"));
+        baseline.begin(&short, 0, Duration::ZERO, Path::new("farlink"));
         assert_eq!(baseline.due(Duration::from_secs(99)), None);
+        let error = check(&short).unwrap_err().to_string();
+        assert!(
+            error.starts_with("phase[base].duration: Phase base is too short for a baseline of link l: "),
+            "{error}"
+        );
+        assert!(error.contains("need 3 s together") && error.contains("hint: write a longer"), "{error}");
+        assert!(check(&scenario("3 s")).is_ok() && shortage(&scenario("3 s"), 0).is_none());
+    }
+
+    #[test]
+    fn distant_link_without_time_is_named() {
+        let far = "[[link]]\nname = \"far\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\ndelay = \"5 s\"\nport = 2000\n";
+        let scenario = Scenario::parse(&scenario("6 s").text.replace("[[phase]]", &format!("{far}[[phase]]"))).unwrap();
+        assert!(check(&scenario).is_ok(), "the near link is measured");
+        let told = shortage(&scenario, 0).unwrap();
+        assert!(told.contains("of link far: all links need 65 s"), "{told}");
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub fn run(scenario: &Scenario, options: &LabOptions, progress: &mut dyn FnMut(L
     if let Some(error) = scenario.needs_oracle().or_else(|| scenario.needs_simulation()) {
         anyhow::bail!("{error}");
     }
+    baseline::check(scenario)?;
     let duration_s = scenario.duration.as_secs_f64();
     let mut set_up = |phase| progress(LabProgress { phase, duration_s, ..LabProgress::default() });
     set_up("setting up");

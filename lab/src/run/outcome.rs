@@ -68,9 +68,10 @@ pub struct ProcessRecord {
     pub usage: ProcessUsage,
 }
 
-/// Sentences about a run: reasons to doubt it, and notes for the reader.
+/// Sentences about a run: reasons to doubt it, measurements that the scenario left no room for, and notes for the reader.
 #[derive(Clone, Debug, Default)]
 pub struct Remarks {
     pub disturbances: Vec<String>,
+    pub unmeasured: Vec<String>,
     pub notes: Vec<String>,
 }

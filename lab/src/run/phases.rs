@@ -1,6 +1,6 @@
 //! Phases of a run in progress: the beginning and end of each, and the resources used in between.
 
-use super::baseline::BaselineStep;
+use super::baseline::{self, BaselineStep};
 use super::session::{FIRST_BASELINE, LabSession, SessionProcess};
 use super::usage::Usages;
 use crate::supervisor::{Request, SignalName};
@@ -145,12 +145,8 @@ impl LabSession<'_> {
         }
         match self.phases.pass(at, &mut self.usages) {
             Some((index, PhaseKind::Baseline)) => {
-                if !self.baseline.begin(self.scenario, index, at, &self.program) {
-                    let name = &self.scenario.phases[index].name;
-                    let text =
-                        format!("Phase {name} is too short for a baseline of every link; it has those that fit.");
-                    self.remarks.notes.push(text);
-                }
+                self.baseline.begin(self.scenario, index, at, &self.program);
+                self.remarks.unmeasured.extend(baseline::shortage(self.scenario, index));
                 Ok(())
             }
             Some((index, PhaseKind::Retention)) => self.begin_zero_work(index, at),

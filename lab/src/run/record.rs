@@ -203,7 +203,7 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
                 ));
             }
             let signs = Signs {
-                late_p99: Duration::from_secs_f64(report.late_p99_us / 1e6),
+                late_p99: Duration::from_secs_f64(report.late_evident_us / 1e6),
                 delay: spec.longest_delay(),
                 own_losses: report.own_losses,
                 ..Signs::default()
@@ -234,6 +234,7 @@ fn validity(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlin
     let unready = outcome.unready.iter().map(name);
     let hangs = |name: &str| format!("Node {name}: it was started again and took no applications up to the end.");
     validity.disturbances.extend(unready.map(hangs));
+    validity.unmeasured.extend(outcome.remarks.unmeasured.iter().cloned());
     validity.notes.extend(outcome.remarks.notes.iter().cloned());
     validity.notes.extend(notes(outcome, &lateness));
     validity.notes.extend(limits(scenario));
@@ -283,7 +284,7 @@ fn nodes(scenario: &Scenario, outcome: &SessionOutcome, validity: &mut farlink_r
             if end.first { link.forward.longest_delay() } else { link.reverse.longest_delay() }
         };
         let delay = scenario.ends_of(index).into_iter().map(own).min().unwrap_or_default();
-        let signs = Signs { late: Late::HandOver, late_p99: waits.quantile(0.99), delay, ..Signs::default() };
+        let signs = Signs { late: Late::HandOver, late_p99: waits.evident_p99(), delay, ..Signs::default() };
         let name = &scenario.nodes[index].name;
         validity.disturbances.extend(signs.doubts().iter().map(|d| format!("Node {name}: {d}.")));
     }

@@ -6,7 +6,7 @@ use crate::probes::retention::{RelayCounters, RetentionPart, RetentionSetup, Ret
 use crate::supervisor::{Request, SignalName};
 use anyhow::Result;
 use farlink_report::schema::RETENTION;
-use farlink_report::{BundleTimes, PhaseFacts, RetentionFacts, RetentionTimes, SampleRow, ZeroWorkTimes};
+use farlink_report::{BundleTimes, PhaseFacts, RetentionFacts, RetentionTimes, SampleRow, ZeroWorkTimes, counted};
 use farlink_scenario::{Medium, PhaseKind, Scenario};
 use std::ops::Range;
 use std::time::Duration;
@@ -119,6 +119,33 @@ impl Retention {
         self.setup.relays.iter().zip(&self.relays).enumerate().map(of).collect()
     }
 
+    /// Sentence about traffic that passed a relay while its zero-work relay was measured; both times then include
+    /// waits for each other.
+    fn mixed(&self, phase: &PhaseFacts, zero_works: &[ZeroWorkRecord], start_ns: u64) -> Option<String> {
+        let here = || zero_works.iter().filter(|record| record.phase == phase.name);
+        let at = |since: Duration| start_ns + since.as_nanos() as u64;
+        let passed = |record: &ZeroWorkRecord| {
+            let span = at(record.span.start)..at(record.span.end);
+            self.relays[record.relay].passed_in(RetentionSubject::Relay, &span).len()
+        };
+        let (bundles, mut relays): (Vec<usize>, Vec<&str>) = here()
+            .map(|record| (passed(record), self.setup.relays[record.relay].name.as_str()))
+            .filter(|(bundles, _)| *bundles > 0)
+            .unzip();
+        relays.dedup();
+        let quiet = here().map(|record| record.span.end).max()?.as_secs_f64();
+        (!relays.is_empty()).then(|| {
+            format!(
+                "Phase {}: {} of the traffic passed {} while the zero-work relay beside it was measured, so times of both \
+                 are too long: let the traffic start after {:.1} s.",
+                phase.name,
+                counted(bundles.iter().sum::<usize>() as u64, "bundle"),
+                relays.join(", "),
+                quiet
+            )
+        })
+    }
+
     /// Reason for which a relay has no times.
     fn reason(&self, scenario: &Scenario, relay: &WatchedRelay, found: &RelayFindings) -> String {
         let unknown = relay.links.iter().find(|(link, _)| !self.setup.layers.contains_key(link));
@@ -200,8 +227,12 @@ impl LabSession<'_> {
         let left = self.zero_works.begin(self.scenario, &retention.setup, phase, at, &self.program)?;
         if !left.is_empty() {
             let name = &self.scenario.phases[phase].name;
-            let text = format!("Phase {name} has no time for the zero-work relay beside {}.", left.join(", "));
-            self.remarks.notes.push(text);
+            let text = format!(
+                "Phase {name} has no time for the zero-work relay beside {}, so its net retention times are missing: \
+                 a longer phase has.",
+                left.join(", ")
+            );
+            self.remarks.unmeasured.push(text);
         }
         Ok(())
     }
@@ -244,8 +275,13 @@ impl LabSession<'_> {
                 phase.retention.iter().filter(unmeasured).map(|relay| relay.relay.as_str()).collect();
             if !names.is_empty() {
                 let text = format!("Phase {}: too few bundles passed the zero-work relay beside", phase.name);
-                self.remarks.notes.push(format!("{text} {} in its time.", names.join(", ")));
+                let missing = "in its time, so net retention times are missing";
+                self.remarks.unmeasured.push(format!("{text} {} {missing}.", names.join(", ")));
             }
+            let told = phase.retention.iter().filter_map(|relay| Some((&relay.relay, relay.unavailable.as_ref()?)));
+            let told = told.map(|(relay, why)| format!("Phase {}: no retention times of {relay}: {why}.", phase.name));
+            self.remarks.unmeasured.extend(told);
+            self.remarks.unmeasured.extend(retention.mixed(phase, &self.zero_works.records, self.start_ns));
             let missed = phase.retention.first().map_or(0, |relay| relay.frames_missed);
             if missed > 0 {
                 let text = format!("Phase {}: the probe of retention times missed {missed} frames.", phase.name);
@@ -316,6 +352,11 @@ mod tests {
         assert!(close(found.first_out_s, 200e-6) && close(found.net_first_out_s, 180e-6), "{found:?}");
         assert_eq!(found.zero_work.len(), 1, "none over TCP");
         assert_eq!((&found.zero_work[0].transport[..], found.zero_work[0].bundles), ("udp", BUNDLES_LEAST));
+        let told = retention.mixed(&phase(), &works, START).unwrap();
+        assert!(told.starts_with("Phase relay: 4 bundles of the traffic passed b while"), "{told}");
+        assert!(told.ends_with("let the traffic start after 1.2 s."), "{told}");
+        let quiet = ZeroWorkRecord { span: milliseconds(1300)..milliseconds(1400), ..record(0, true) };
+        assert_eq!(retention.mixed(&phase(), &[quiet], START), None);
         let mut rows = Vec::new();
         retention.samples(&scenario, &phase(), START, &mut rows);
         assert_eq!(rows.len(), 6);

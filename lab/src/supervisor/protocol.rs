@@ -378,6 +378,8 @@ pub struct LinkReport {
     pub late_p50_us: f64,
     /// 99th percentile of the delay beyond the due time, in microseconds.
     pub late_p99_us: f64,
+    /// The same with 95 % confidence, by which the run is judged.
+    pub late_evident_us: f64,
     /// Largest delay beyond the due time, in microseconds.
     pub late_max_us: f64,
     /// Whether the emulator has real-time scheduling.
@@ -428,6 +430,7 @@ impl From<&crate::emulator::DirectionSample> for LinkReport {
             handed_over: sample.lateness.count(),
             late_p50_us: us(sample.lateness.quantile(0.5)),
             late_p99_us: us(sample.lateness.quantile(0.99)),
+            late_evident_us: us(sample.lateness.evident_p99()),
             late_max_us: us(sample.lateness.max()),
             real_time: sample.real_time,
         }

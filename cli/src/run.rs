@@ -5,7 +5,10 @@ use crate::progress::RunProgress;
 use crate::values;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use farlink_report::{FlowUse, Manifest, Missed, PhaseUse, Quantity, RetentionFacts, RoleUse, RunReader, Statistics};
+use farlink_report::{
+    FlowUse, Manifest, Missed, MissingBundles, PhaseUse, PlainFlow, Quantity, RetentionFacts, RoleUse, RunReader,
+    Statistics, Validity, counted,
+};
 use farlink_routing::contact_plan;
 use farlink_scenario::{Fidelity, Scenario, SshMachine};
 use std::io::Write as _;
@@ -15,6 +18,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Most traffic entries printed one by one.
 const TRAFFIC_SHOWN: usize = 20;
+/// Largest table of events that is read for the summary, in bytes; that takes about a second.
+const EVENTS_READ: u64 = 20_000_000;
 
 /// Arguments of `farlink run`.
 #[derive(clap::Args)]
@@ -211,10 +216,13 @@ pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), CliError
     let missed = Missed::of(run.manifest(), &statistics);
     let mut value = serde_json::to_value(&statistics).context("the statistics are not JSON")?;
     value["run"] = folder.display().to_string().into();
+    value["missing"] = serde_json::to_value(missing(&run, &statistics)?).context("what is missing is not JSON")?;
     value["missed"] = serde_json::to_value(&missed).context("what was missed is not JSON")?;
     value["finished"] = run.manifest().finished.into();
     value["verdict"] = run.manifest().validity.judge().word().into();
     value["disturbances"] = run.manifest().validity.disturbances.clone().into();
+    value["unmeasured"] = run.manifest().validity.unmeasured.clone().into();
+    value["flows"] = serde_json::to_value(&run.manifest().flows).context("flows are not JSON")?;
     Ok((value, judge(&missed, &run)))
 }
 
@@ -276,14 +284,7 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: b
         shown.finish();
         result
     };
-    match result {
-        Ok(_) => Ok(()),
-        Err(error) => match error.downcast::<farlink_base::ConfigError>() {
-            // Some mistakes of a scenario show only when its world is built.
-            Ok(mistake) => Err(CliError::Input(mistake.to_string())),
-            Err(error) => Err(CliError::Run(error)),
-        },
-    }
+    result.map(drop).map_err(mistake)
 }
 
 fn in_testbed(scenario: &Scenario, folder: &Path, command: String) -> Result<(), CliError> {
@@ -297,7 +298,15 @@ fn in_testbed(scenario: &Scenario, folder: &Path, command: String) -> Result<(),
     };
     let result = farlink_lab::run::run(scenario, &options, show);
     shown.finish();
-    result.map(drop).map_err(CliError::Run)
+    result.map(drop).map_err(mistake)
+}
+
+/// Tells mistakes of a scenario that show only when its world is built from failures of a run.
+fn mistake(error: anyhow::Error) -> CliError {
+    match error.downcast::<farlink_base::ConfigError>() {
+        Ok(mistake) => CliError::Input(mistake.to_string()),
+        Err(error) => CliError::Run(error),
+    }
 }
 
 /// Prints the results of a run; fails if it was interrupted or missed an expectation of the scenario.
@@ -308,7 +317,10 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     let missed = Missed::of(manifest, s);
     let seconds = |s: f64| Quantity::Seconds.text(s);
     println!("{}", manifest.title());
-    println!("  delivered  {} of {} bundles", s.delivered, s.created);
+    println!("  delivered  {} of {}", s.delivered, counted(s.created, "bundle"));
+    for missing in missing(&run, s)? {
+        println!("  missing    {}", missing.text());
+    }
     if let Some(latency) = s.latency_s {
         let [mean, p50, p99] = [latency.mean, latency.p50, latency.p99].map(seconds);
         println!("  latency    mean {mean}, p50 {p50}, p99 {p99}");
@@ -328,11 +340,15 @@ fn tell(folder: &Path) -> Result<(), CliError> {
         for flow in in_order(s, manifest).into_iter().take(TRAFFIC_SHOWN) {
             let latency = flow.latency_s.map_or(String::new(), |l| format!(", mean latency {}", seconds(l.mean)));
             let goodput = flow.goodput_bit_s.map_or(String::new(), |g| format!(", {}", Quantity::Rate.text(g)));
-            println!("  traffic    {}: {} of {} bundles{latency}{goodput}", flow.traffic, flow.delivered, flow.created);
+            let created = counted(flow.created, "bundle");
+            println!("  traffic    {}: {} of {created}{latency}{goodput}", flow.traffic, flow.delivered);
         }
         if let Some(more) = s.traffic.len().checked_sub(TRAFFIC_SHOWN).filter(|more| *more > 0) {
             println!("  traffic    and {more} more: `farlink report` and `--json` show all");
         }
+    }
+    for line in plain_flows(&manifest.flows) {
+        println!("  flow       {line}");
     }
     for file in &manifest.files {
         let how = match (file.equal(), file.complete_s) {
@@ -342,7 +358,10 @@ fn tell(folder: &Path) -> Result<(), CliError> {
         };
         println!("  file       {}: {how}", file.traffic);
     }
-    if manifest.expect != farlink_report::Expected::default() && missed.is_empty() {
+    let unjudged = Missed::unjudged(manifest, s);
+    if let Some(text) = unjudged {
+        println!("  expected   {text}");
+    } else if manifest.expect != farlink_report::Expected::default() && missed.is_empty() {
         println!("  expected   yes: all of [expect] is met");
     }
     for line in retention(&s.phases).iter().take(TRAFFIC_SHOWN) {
@@ -353,8 +372,17 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     }
     println!("  took       {} for a run of {}", seconds(s.wall_s), seconds(s.duration_s));
     println!("  run        {}", folder.display());
-    eprint!("{}", warnings(&manifest.validity.disturbances));
+    eprint!("{}", warnings(&manifest.validity));
     judge(&missed, &run)
+}
+
+/// Fates of the undelivered bundles; none for a run whose events would take long to read, as its report does.
+fn missing(run: &RunReader, statistics: &Statistics) -> Result<Vec<MissingBundles>, CliError> {
+    let size = std::fs::metadata(run.folder().join("events.parquet")).map_or(0, |file| file.len());
+    if statistics.delivered == statistics.created || size > EVENTS_READ {
+        return Ok(Vec::new());
+    }
+    Ok(MissingBundles::read(run, &run.bundles()?)?)
 }
 
 /// Retention times of the relays, a line for each phase and relay.
@@ -406,9 +434,34 @@ fn in_order<'s>(statistics: &'s Statistics, manifest: &Manifest) -> Vec<&'s Flow
     flows
 }
 
-/// One warning line per disturbance of the run.
-fn warnings(disturbances: &[String]) -> String {
-    disturbances.iter().map(|text| format!("warning: disturbed: {text}\n")).collect()
+/// Results of plain flows, a line each: what the receiver got, at which rate, and what was lost or sent again.
+fn plain_flows(flows: &[PlainFlow]) -> Vec<String> {
+    let line = |flow: &PlainFlow| {
+        let told = match (&flow.failure, flow.transport.as_str()) {
+            (Some(failure), _) => failure.clone(),
+            (None, _) if flow.received_bytes == 0 => "nothing arrived".to_string(),
+            (None, transport) => {
+                let (bytes, rate) = (flow.received_bytes as f64, Quantity::Rate.text(flow.bit_s));
+                let lost = match transport {
+                    "udp" => format!("{} of {} lost", flow.lost, counted(flow.datagrams, "datagram")),
+                    _ => format!("{} sent again", counted(flow.retransmitted, "segment")),
+                };
+                format!("{rate}, {} received, {lost}", Quantity::Bytes.text(bytes))
+            }
+        };
+        format!("{} from {} to {}, {}: {told}", flow.name, flow.from, flow.to, flow.transport.to_uppercase())
+    };
+    let mut lines: Vec<String> = flows.iter().take(TRAFFIC_SHOWN).map(line).collect();
+    if let Some(more) = flows.len().checked_sub(TRAFFIC_SHOWN).filter(|more| *more > 0) {
+        lines.push(format!("and {more} more: `farlink report` and `--json` show all"));
+    }
+    lines
+}
+
+/// One warning line per measurement that the scenario left no room for, and per disturbance of the run.
+fn warnings(validity: &Validity) -> String {
+    let unmeasured = validity.unmeasured.iter().map(|text| format!("warning: not measured: {text}\n"));
+    unmeasured.chain(validity.disturbances.iter().map(|text| format!("warning: disturbed: {text}\n"))).collect()
 }
 
 /// Fails if the run was interrupted or missed an expectation of the scenario.
@@ -437,13 +490,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_disturbance_gives_a_warning() {
-        let disturbances = ["Machine: busy.", "Clock: stepped."].map(String::from);
+    fn each_fault_and_disturbance_gives_a_warning() {
+        let disturbances = ["Machine: busy.", "Clock: stepped."].map(String::from).to_vec();
+        let validity =
+            Validity { disturbances, unmeasured: vec!["Phase base: too short.".into()], ..Validity::default() };
         assert_eq!(
-            warnings(&disturbances),
-            "warning: disturbed: Machine: busy.\nwarning: disturbed: Clock: stepped.\n"
+            warnings(&validity),
+            "warning: not measured: Phase base: too short.\nwarning: disturbed: Machine: busy.\n\
+             warning: disturbed: Clock: stepped.\n"
         );
-        assert_eq!(warnings(&[]), "");
+        assert_eq!(warnings(&Validity::default()), "");
+    }
+
+    #[test]
+    fn plain_flows_have_a_line_each() {
+        let flow = |transport: &str, received_bytes| PlainFlow {
+            name: "bulk".into(),
+            from: "a".into(),
+            to: "b".into(),
+            transport: transport.into(),
+            received_bytes,
+            bit_s: 2e6,
+            datagrams: 1200,
+            lost: 3,
+            retransmitted: 1,
+            ..PlainFlow::default()
+        };
+        let failed = PlainFlow { failure: Some("no result".into()), ..flow("tcp", 9) };
+        assert_eq!(
+            plain_flows(&[flow("tcp", 5_000_000), flow("udp", 5_000_000), flow("tcp", 0), failed]),
+            [
+                "bulk from a to b, TCP: 2 Mbit/s, 5 MB received, 1 segment sent again",
+                "bulk from a to b, UDP: 2 Mbit/s, 5 MB received, 3 of 1,200 datagrams lost",
+                "bulk from a to b, TCP: nothing arrived",
+                "bulk from a to b, TCP: no result",
+            ]
+        );
+        assert_eq!(plain_flows(&vec![flow("tcp", 1); 23]).len(), TRAFFIC_SHOWN + 1);
     }
 
     #[test]

@@ -145,7 +145,8 @@ pub fn shortage(scenario: &Scenario, phase: usize) -> Option<String> {
     let names: Vec<&str> = short.iter().map(|link| link.name.as_str()).collect();
     let (name, seconds) = (&scenario.phases[phase].name, needs.as_secs_f64().ceil());
     Some(format!(
-        "Phase {name} is too short for a baseline of link {}: all links need {seconds} s together.",
+        "Phase {name} is too short for a baseline of {} {}: all links need {seconds} s together.",
+        if names.len() == 1 { "link" } else { "links" },
         names.join(", ")
     ))
 }

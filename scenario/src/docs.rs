@@ -9,8 +9,8 @@ use crate::keys_group::GROUP;
 use crate::keys_host::{HOST, PHASE};
 use crate::keys_moving::{CITY, MOBILITY, RADIO, WALKER};
 use crate::parse_fault::FAULT;
-use farlink_config::Section;
 use farlink_config::docs::{cell, write_policies, write_section};
+use farlink_config::{Kind, Section};
 use std::fmt::Write;
 
 /// The reference of the scenario file as Markdown.
@@ -49,6 +49,17 @@ fn sections() -> Vec<&'static Section> {
     sections
 }
 
+/// Tables that have a key of this name, as a file writes them.
+pub(crate) fn tables_with(key: &str) -> Vec<String> {
+    let written = |section: &Section| match section.name {
+        "scenario" => "the top of the file".to_string(),
+        name if SCENARIO.keys.iter().any(|key| key.kind == Kind::Tables(section.name)) => format!("[[{name}]]"),
+        name => format!("[{name}]"),
+    };
+    let sections = sections().into_iter().filter(|section| section.keys.iter().any(|known| known.name == key));
+    sections.map(written).collect()
+}
+
 /// The JSON schema of the scenario file, `docs/reference/scenario.schema.json`.
 pub fn schema() -> String {
     let sections = sections();
@@ -83,7 +94,6 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 mod tests {
     use super::*;
     use crate::Scenario;
-    use farlink_config::Kind;
     use std::collections::BTreeSet;
 
     #[test]

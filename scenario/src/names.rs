@@ -1,13 +1,16 @@
 //! Names that keys refer to: nodes, links, presets.
 
 use farlink_config::{Reader, choose, nearest};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use toml::de::DeValue;
 
 /// Names of one kind, with their indices in the order of the file.
 #[derive(Default)]
 pub struct Names {
     list: Vec<String>,
     places: HashMap<String, usize>,
+    /// Names of tables that have mistakes of their own.
+    broken: HashSet<String>,
 }
 impl Names {
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
@@ -16,6 +19,14 @@ impl Names {
             all.add(name);
         }
         all
+    }
+    /// Adds the names of the tables `[[table]]` that could not be read. Their mistakes are reported; that nothing has
+    /// such a name would be wrong.
+    pub fn or_broken(mut self, top: &Reader<'_>, table: &str) -> Names {
+        let Some(DeValue::Array(tables)) = top.get(table).map(|value| value.get_ref()) else { return self };
+        let names = tables.iter().filter_map(|table| table.get_ref().as_table()?.get("name")?.get_ref().as_str());
+        self.broken = names.filter(|name| !self.places.contains_key(*name)).map(String::from).collect();
+        self
     }
     /// Adds the next name; false if the same name is there already.
     pub fn add(&mut self, name: &str) -> bool {
@@ -74,10 +85,14 @@ impl Names {
     }
     /// Reports an unknown name, with the nearest known one as a hint.
     pub fn unknown(&self, reader: &Reader<'_>, key: &str, what: &str, name: &str) {
+        if self.broken.contains(name) {
+            return;
+        }
         let words = || self.list.iter().map(String::as_str);
         let hint = match nearest(name, words()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("{what}s: {}", words().take(20).collect::<Vec<_>>().join(", ")),
+            None if self.list.is_empty() => format!("there is no `[[{what}]]` yet"),
+            None => format!("known names: {}", words().take(20).collect::<Vec<_>>().join(", ")),
         };
         reader.fail(key, format!("no {what} is called `{name}`"), hint);
     }

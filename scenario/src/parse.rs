@@ -33,14 +33,34 @@ impl Scenario {
     fn parse_of(text: &str, folder: &Path, file: &str) -> Result<Scenario, Vec<ConfigError>> {
         let errors = Errors::new(None, text);
         let root = errors.parse().filter(|root| !is_of_a_node(&errors, root.get_ref(), file));
+        let root = root.filter(|root| !is_of_a_campaign(&errors, root.get_ref(), file));
         let scenario = root.as_ref().and_then(|root| read(&errors, root.get_ref(), text, folder));
         // The tree borrows the list of errors.
         drop(root);
-        let list = errors.into_list();
+        let mut list = errors.into_list();
+        list.iter_mut().for_each(name_other_table);
         match scenario {
             Some(scenario) if list.is_empty() => Ok(scenario),
             _ => Err(list),
         }
+    }
+}
+
+/// Most tables that a hint about an unknown key names; a key of more of them has no certain place.
+const TABLES_NAMED: usize = 2;
+
+/// Completes the hint about an unknown key that belongs to another table.
+fn name_other_table(error: &mut ConfigError) {
+    if error.expected != "unknown key" {
+        return;
+    }
+    let path = error.path.split(" (line").next().unwrap_or_default();
+    let key = path.rsplit('.').next().unwrap_or_default();
+    let tables = crate::docs::tables_with(key);
+    if (1..=TABLES_NAMED).contains(&tables.len()) {
+        let near =
+            error.hint.strip_prefix("did you mean ").map_or(String::new(), |near| format!("; or did you mean {near}"));
+        error.hint = format!("`{key}` is a key of {}{near}", tables.join(" and "));
     }
 }
 
@@ -55,6 +75,19 @@ fn is_of_a_node(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
         errors.push(format!("line {}", errors.line(at)), "this is a node file, not a scenario file", hint);
     }
     found
+}
+
+/// Whether the tables are those of a campaign, which is then reported as an error.
+fn is_of_a_campaign(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
+    let first = ["axis", "figure"].into_iter().filter_map(|key| root.get(key)).map(|value| value.span().start).min();
+    let found = first.filter(|_| !root.contains_key("node"));
+    if let Some(at) = found {
+        let folder = Path::new(file).parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).display();
+        let hint = format!("`farlink campaign run {folder}` runs it, if the file is called campaign.toml");
+        errors.push(format!("line {}", errors.line(at)), "this is a campaign, not a scenario file", hint);
+    }
+    found.is_some()
 }
 
 fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> Option<Scenario> {
@@ -78,7 +111,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     crate::parse_moving::check(&top, &mobilities);
     crate::parse_sky::check(&top, &mobilities, &radios);
     crate::parse_moving::contacts(&mut radios, &tables, &nodes, folder);
-    let names = Names::new(nodes.iter().map(|n| n.name.as_str()));
+    let names = Names::new(nodes.iter().map(|n| n.name.as_str())).or_broken(&top, "node");
     let links = crate::parse_link::links(&top, &names);
     let epoch = top.time("epoch");
     let places = crate::parse_traffic::Places { nodes: &nodes, names: &names, groups: &groups };

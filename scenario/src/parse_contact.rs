@@ -14,7 +14,7 @@ const FOUND: &str = "its nodes find each other (`found`): it is in no contact pl
 const FOUND_HINT: &str = "say when it is there by its `appears` and `disappears`";
 
 pub fn contacts(top: &Reader<'_>, scenario: &mut Scenario, nodes: &Names) {
-    let links = Names::new(scenario.links.iter().map(|l| l.name.as_str()));
+    let links = Names::new(scenario.links.iter().map(|l| l.name.as_str())).or_broken(top, "link");
     for (path, table) in top.tables("contact") {
         Reader::check_keys(top.errors, &path, table, &[&keys::CONTACT]);
         let reader = Reader::new(top.errors, &keys::CONTACT, vec![(path, table)]);

@@ -73,7 +73,7 @@ pub const FAULT: Section = Section {
 
 /// The faults of a scenario whose nodes, links and radios are known.
 pub fn faults(top: &Reader<'_>, scenario: &Scenario, nodes: &Names) -> Vec<Fault> {
-    let links = Names::new(scenario.links.iter().map(|link| link.name.as_str()));
+    let links = Names::new(scenario.links.iter().map(|link| link.name.as_str())).or_broken(top, "link");
     let mut faults = Vec::new();
     for (path, table) in top.tables("fault") {
         let reader = Reader::checked(top.errors, &FAULT, &path, table);

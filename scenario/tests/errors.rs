@@ -53,6 +53,33 @@ fn unknown_keys_suggest_the_nearest() {
 }
 
 #[test]
+fn broken_link_is_no_missing_link() {
+    let contact = "[[contact]]\nlink = \"ab\"\nstart = \"1 s\"\nend = \"2 s\"\n[[traffic]]";
+    let found = errors(&GOOD.replace("[[traffic]]", contact).replace("\"ltp\"", "\"tcp\""));
+    assert!(found.len() == 1 && found[0].contains("`tcp` is none of"), "{found:#?}");
+    one_error("[[traffic]]", &contact.replace("\"ab\"", "\"x\""), &["no link is called `x`", "known names: ab"]);
+    one_error("id = \"ipn:2.0\"", "id = \"ipn:2.0\"\nradio = \"w\"", &["hint: there is no `[[radio]]` yet"]);
+}
+
+#[test]
+fn campaign_is_recognized() {
+    let found = errors("name = \"c\"\nscenario = \"s.toml\"\n[[axis]]\nname = \"x\"\n");
+    assert!(found.len() == 1 && found[0].starts_with("line 3: this is a campaign, not a scenario file"), "{found:#?}");
+}
+
+#[test]
+fn key_of_another_table_names_it() {
+    let tcp = "tcp = { congestion = \"cubic\" }\nrate =";
+    one_error(
+        "rate =",
+        tcp,
+        &["link[ab].tcp", "hint: `tcp` is a key of [[node]] and [[group]]; or did you mean `stcp`?"],
+    );
+    one_error("rate =", "epoch = 1\nrate =", &["link[ab].epoch", "hint: `epoch` is a key of the top of the file"]);
+    one_error("bundles =", "confidence = 1\nbundles =", &["hint: `confidence` is a key of [[contact]]"]);
+}
+
+#[test]
 fn all_mistakes_come_at_once() {
     let text = GOOD
         .replace("10 s", "10")

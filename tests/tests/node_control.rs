@@ -59,7 +59,7 @@ fn http_reads_and_changes_node() {
     let plan = "a contact +0 +3600 1 2 100000\na range +0 +3600 1 2 5\n";
     assert_eq!(change("PUT", "/contacts", plan).0, 200);
     let (code, why) = change("POST", "/contacts", "a contact +4000 +5000 1 2 100000\n");
-    assert!(code == 400 && why.contains("no range from 1 to 2") && why.contains("hint: send `a range`"), "{why}");
+    assert!(code == 400 && why.contains("no range from 1 to 2") && why.contains("send `a range` with it"), "{why}");
     let ranged = "a contact +4000 +5000 1 2 100000\na range +4000 +5000 1 2 5\n";
     assert_eq!(change("POST", "/contacts", ranged).0, 200);
     assert_eq!(get("/contacts").as_array().unwrap().len(), 2);

@@ -5,7 +5,7 @@ use crate::lab_bisect::{self, BisectArgs};
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use farlink_cla::registry::NAMES;
-use farlink_lab::check::{CheckOptions, CheckedPair, FARLINK, MatrixCell, check, table, update};
+use farlink_lab::check::{CheckOptions, CheckSize, CheckedPair, FARLINK, MatrixCell, check, table, update};
 use farlink_lab::driver::NodeContext;
 use farlink_lab::drivers::declared::{Declared, DriverFolder, names};
 use farlink_lab::drivers::farlink::node_files;
@@ -61,6 +61,12 @@ enum What {
         /// Only these layers.
         #[arg(long, value_parser = PossibleValuesParser::new(NAMES))]
         layer: Vec<String>,
+        /// Only this version of the Bundle Protocol, 6 or 7.
+        #[arg(long, value_name = "VERSION", value_parser = clap::value_parser!(u8).range(6..=7))]
+        bundle_version: Option<u8>,
+        /// 1,000 bundles each way and 200 across each outage and restart, instead of 48 and 10.
+        #[arg(long)]
+        full: bool,
         /// Folder for the runs.
         #[arg(long, value_name = "DIR", default_value = "runs/check")]
         out: PathBuf,
@@ -83,7 +89,8 @@ pub fn run(args: Args) -> Result<(), CliError> {
         }
         What::Show { name, scenario } => show(&name, &scenario),
         What::Bisect(args) => lab_bisect::run(&args),
-        What::Check { name, with, matrix, layer, out, json } => {
+        What::Check { name, with, matrix, layer, bundle_version, full, out, json } => {
+            let size = if full { CheckSize::Full } else { CheckSize::Small };
             let program = std::env::current_exe().map_err(anyhow::Error::from)?;
             let stop = farlink_os::process::watch_termination()?;
             let alone = name.is_some();
@@ -99,7 +106,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
             for pair in pairs {
                 let folder = if alone { out.clone() } else { out.join(pair.join("-")) };
                 let (layers, program, stop) = (layer.clone(), program.clone(), stop.clone());
-                let options = CheckOptions { pair, layers, folder, program, stop };
+                let options = CheckOptions { pair, layers, bundle_version, size, folder, program, stop };
                 if let Err(why) = checked(&options, matrix.as_deref(), json) {
                     // A stopped check ends the others, too.
                     if alone || options.stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -226,7 +233,11 @@ fn checked(options: &CheckOptions, matrix: Option<&Path>, json: bool) -> Result<
         if json {
             return;
         }
-        let layer = line.layer.as_ref().map(|layer| format!("{layer}, ")).unwrap_or_default();
+        let layer = match &line.layer {
+            Some((layer, 7)) => format!("{layer}, "),
+            Some((layer, version)) => format!("{layer}, BPv{version}, "),
+            None => String::new(),
+        };
         match &line.outcome {
             Ok(text) => println!("ok      {layer}{}: {text} ({:.1} s)", line.subject, line.seconds),
             Err(why) => println!("FAILED  {layer}{}: {}", line.subject, why.replace('\n', "\n        ")),

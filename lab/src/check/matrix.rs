@@ -3,6 +3,7 @@
 use super::CheckedPair;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -12,14 +13,14 @@ use std::path::Path;
 const PAGE: &str = "\
 # Interoperability matrix
 
-Written by `farlink lab check --matrix FILE`, from the runs whose results FILE keeps; pairs and layers that a call does
-not try keep theirs. Each cell counts the trials that passed: bundles of several sizes and a file each way, pings where
-both answer them, across an outage of the link, and across a `kill -9` of each side that keeps its bundles on disk. The
-two run on a link of 100 Mbit/s and 5 ms, or of 4 Mbit/s where a bundle is a datagram. Rates of so few bundles measure
-nothing. Limits that the drivers state are kept: an empty cell was not tried, or is a layer that one of the two lacks.
-Of a pair, `a` is the first, and `there` leads from it to the second. The notes of a driver, which
-`farlink lab driver NAME` prints, say why a trial fails. How each of them meets Farlink under load is in
-`docs/reference/interop.md`.
+Written by `farlink lab check --matrix FILE`, from the runs whose results FILE keeps; pairs and layers that a call
+does not try keep theirs. Each cell counts the trials that passed: bundles of several sizes and a file each way, pings
+where both answer them, across an outage of the link, and across a `kill -9` of each side that keeps its bundles on
+disk. The two run on a link of 100 Mbit/s and 5 ms, or of 4 Mbit/s where a bundle is a datagram. Rates of so few
+bundles measure nothing; `--full` sends 1,000 bundles each way and 200 across each outage and restart, instead of 48
+and 10. Columns of BPv6 are of bundles of version 6. Limits that the drivers state are kept: an empty cell was not
+tried, or is a layer that one of the two lacks. Of a pair, `a` is the first, and `there` leads from it to the second.
+The notes of a driver, which `farlink lab driver NAME` prints, say why a trial fails.
 
 ";
 /// Headings of the sections that follow the table.
@@ -33,22 +34,33 @@ pub struct MatrixCell {
     pub pair: [String; 2],
     /// Convergence layer, by its name in scenarios.
     pub layer: String,
+    /// Version of the Bundle Protocol.
+    #[serde(default = "usual_version", skip_serializing_if = "is_usual_version")]
+    pub bundle_version: u8,
     /// Day of the check, YYYY-MM-DD.
     pub date: String,
     /// Trials and their results; an error begins with `failed: `.
     pub trials: BTreeMap<String, String>,
 }
 
+const fn usual_version() -> u8 {
+    7
+}
+fn is_usual_version(version: &u8) -> bool {
+    *version == usual_version()
+}
+
 impl MatrixCell {
-    /// Cells of one check, a cell for each layer.
+    /// Cells of one check, a cell for each layer and version of the Bundle Protocol.
     pub fn of(checked: &CheckedPair, date: &str) -> Vec<MatrixCell> {
         let CheckedPair { names: pair, lines } = checked;
-        let mut cells: BTreeMap<&str, MatrixCell> = BTreeMap::new();
+        let mut cells: BTreeMap<(&str, u8), MatrixCell> = BTreeMap::new();
         for line in lines {
-            let Some(layer) = &line.layer else { continue };
-            let cell = cells.entry(layer).or_insert_with(|| MatrixCell {
+            let Some((layer, bundle_version)) = &line.layer else { continue };
+            let cell = cells.entry((layer, *bundle_version)).or_insert_with(|| MatrixCell {
                 pair: pair.clone(),
                 layer: layer.clone(),
+                bundle_version: *bundle_version,
                 date: date.into(),
                 trials: BTreeMap::new(),
             });
@@ -58,14 +70,19 @@ impl MatrixCell {
         cells.into_values().collect()
     }
 
+    /// Layer in the table, with the version of the Bundle Protocol unless it is 7.
+    fn column(&self) -> String {
+        if is_usual_version(&self.bundle_version) { self.layer.clone() } else { format!("{}, BPv6", self.layer) }
+    }
+
     fn passed(&self) -> usize {
         self.trials.values().filter(|result| !result.starts_with("failed: ")).count()
     }
 }
 
-/// Cells of two checks; newer ones replace those of the same pair and layer.
+/// Cells of two checks; newer ones replace those of the same pair, layer and version.
 pub fn merged(known: Vec<MatrixCell>, newer: Vec<MatrixCell>) -> Vec<MatrixCell> {
-    let key = |cell: &MatrixCell| (cell.pair.clone(), cell.layer.clone());
+    let key = |cell: &MatrixCell| (cell.pair.clone(), cell.layer.clone(), Reverse(cell.bundle_version));
     let cells: BTreeMap<_, _> = known.into_iter().chain(newer).map(|cell| (key(&cell), cell)).collect();
     cells.into_values().collect()
 }
@@ -108,7 +125,8 @@ pub fn page(cells: &[MatrixCell]) -> String {
     for cell in cells {
         for (trial, result) in &cell.trials {
             let result = result.replace('|', "/");
-            let _ = writeln!(text, "| {} and {} | {} | {trial} | {result} |", cell.pair[0], cell.pair[1], cell.layer);
+            let column = cell.column();
+            let _ = writeln!(text, "| {} and {} | {column} | {trial} | {result} |", cell.pair[0], cell.pair[1]);
         }
     }
     text
@@ -116,7 +134,7 @@ pub fn page(cells: &[MatrixCell]) -> String {
 
 /// Markdown of the matrix: a row for each pair, a column for each layer, then the failures.
 pub fn table(cells: &[MatrixCell]) -> String {
-    let layers: BTreeSet<&str> = cells.iter().map(|cell| cell.layer.as_str()).collect();
+    let layers: BTreeSet<String> = cells.iter().map(MatrixCell::column).collect();
     let pairs: BTreeSet<&[String; 2]> = cells.iter().map(|cell| &cell.pair).collect();
     let mut text = String::from("| pair |");
     layers.iter().for_each(|layer| text += &format!(" {layer} |"));
@@ -127,7 +145,7 @@ pub fn table(cells: &[MatrixCell]) -> String {
     for pair in pairs {
         let _ = write!(text, "| {} and {} |", pair[0], pair[1]);
         for layer in &layers {
-            let cell = cells.iter().find(|cell| &cell.pair == pair && cell.layer == *layer);
+            let cell = cells.iter().find(|cell| &cell.pair == pair && cell.column() == *layer);
             match cell {
                 None => text += " |",
                 Some(cell) => {
@@ -155,7 +173,7 @@ mod tests {
 
     fn line(layer: Option<&str>, subject: &str, outcome: Result<&str, &str>) -> CheckLine {
         let outcome = outcome.map(String::from).map_err(String::from);
-        CheckLine { layer: layer.map(String::from), subject: subject.into(), outcome, seconds: 1.0 }
+        CheckLine { layer: layer.map(|layer| (layer.into(), 7)), subject: subject.into(), outcome, seconds: 1.0 }
     }
 
     fn checked(names: [&str; 2], lines: Vec<CheckLine>) -> CheckedPair {
@@ -191,6 +209,20 @@ mod tests {
         let other = MatrixCell::of(&checked(["farlink", "ion 4.1.3"], other), "2026-11-28");
         let all = merged(cells(), [newer.clone(), other.clone()].concat());
         assert_eq!(all, [&newer[..], &cells()[1..], &other].concat());
+    }
+
+    #[test]
+    fn versions_have_columns_of_their_own() {
+        let mut old = line(Some("ltp"), "ping", Ok("all"));
+        old.layer = Some(("ltp".into(), 6));
+        let both =
+            MatrixCell::of(&checked(["farlink", "hdtn"], vec![line(Some("ltp"), "ping", Err("none")), old]), "day");
+        let text = table(&merged(both.clone(), both.clone()));
+        assert!(text.starts_with("| pair | ltp | ltp, BPv6 |\n"), "{text}");
+        assert!(text.contains("| farlink and hdtn | 0 of 1, day | 1 of 1, day |"), "{text}");
+        let kept = serde_json::to_string(&both).unwrap();
+        assert_eq!(kept.matches("bundle_version").count(), 1, "version 7 is not written");
+        assert_eq!(serde_json::from_str::<Vec<MatrixCell>>(&kept).unwrap(), both);
     }
 
     #[test]

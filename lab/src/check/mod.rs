@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use trials::{CheckSide, CheckTrial, trials};
 
+pub use trials::CheckSize;
+
 /// Name of our own implementation.
 pub const FARLINK: &str = "farlink";
 
@@ -29,6 +31,10 @@ pub struct CheckOptions {
     pub pair: [String; 2],
     /// Layers to try; all that both have if empty.
     pub layers: Vec<String>,
+    /// Version of the Bundle Protocol to try, 7 or 6; each that both make if `None`.
+    pub bundle_version: Option<u8>,
+    /// Number of bundles in the trials.
+    pub size: CheckSize,
     /// Folder for the runs.
     pub folder: PathBuf,
     /// Path of the `farlink` program.
@@ -40,8 +46,8 @@ pub struct CheckOptions {
 /// Result of one line of a check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CheckLine {
-    /// Layer, if the line concerns one.
-    pub layer: Option<String>,
+    /// Layer and version of the Bundle Protocol, if the line concerns one.
+    pub layer: Option<(String, u8)>,
     /// Subject in a few words.
     pub subject: String,
     /// Measurements in words, or the failure.
@@ -94,13 +100,17 @@ impl CheckedDriver {
         self.driver.as_ref().is_none_or(|(folder, _)| if scheme == "ipn" { folder.has_ipn() } else { folder.has_dtn() })
     }
 
+    fn has_version(&self, version: u8) -> bool {
+        self.driver.as_ref().is_none_or(|(folder, _)| folder.has_version(version))
+    }
+
     fn side(&self, number: u32, layer: &str, scheme: &str) -> CheckSide {
         // An implementation without IDs of this scheme uses IDs of the other.
         let ipn = self.has_scheme("ipn") && (scheme == "ipn" || !self.has_scheme("dtn"));
         let id = if ipn { format!("ipn:{number}.0") } else { format!("dtn://node{number}/") };
         let Some((folder, _)) = &self.driver else {
-            let limits = LayerLimits::default();
-            return CheckSide { implementation: self.text.clone(), id, limits, echo: true, restarts: true };
+            let (implementation, limits) = (self.text.clone(), LayerLimits::default());
+            return CheckSide { implementation, id, limits, echo: true, restarts: true, reads_crc: true };
         };
         CheckSide {
             implementation: self.text.clone(),
@@ -108,6 +118,7 @@ impl CheckedDriver {
             limits: folder.limits(layer),
             echo: folder.echo().is_some(),
             restarts: folder.restarts(),
+            reads_crc: folder.reads_crc(),
         }
     }
 }
@@ -147,21 +158,43 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
         sides.push(found);
     }
     let scheme = if sides.iter().all(|side| side.has_scheme("ipn")) { "ipn" } else { "dtn" };
+    let versions = versions(&sides, options.bundle_version)?;
     for layer in layers(&sides, &options.layers)? {
         let pair = [sides[0].side(1, layer, scheme), sides[1].side(2, layer, scheme)];
         let may_lose = sides.iter().any(|side| side.may_lose(layer));
-        for trial in trials(&pair, layer, may_lose) {
-            let begun = Instant::now();
-            let outcome = run_trial(options, layer, &trial, may_lose).map_err(|why| format!("{why:#}"));
-            // An interrupted trial proves nothing, and a table that lacks trials would look complete.
-            if options.stop.load(Ordering::Relaxed) {
-                bail!("stopped in the trial `{}` over {layer}", trial.name);
+        for &version in &versions {
+            for trial in trials(&pair, layer, version, options.size, may_lose) {
+                let begun = Instant::now();
+                let folder = options.folder.join(format!("{layer}-bpv{version}")).join(trial.name.replace(' ', "-"));
+                let outcome = run_trial(options, &folder, &trial, may_lose).map_err(|why| format!("{why:#}"));
+                // An interrupted trial proves nothing, and a table that lacks trials would look complete.
+                if options.stop.load(Ordering::Relaxed) {
+                    bail!("stopped in the trial `{}` over {layer}", trial.name);
+                }
+                let seconds = begun.elapsed().as_secs_f64();
+                add(CheckLine { layer: Some((layer.into(), version)), subject: trial.name.into(), outcome, seconds });
             }
-            let seconds = begun.elapsed().as_secs_f64();
-            add(CheckLine { layer: Some(layer.into()), subject: trial.name.into(), outcome, seconds });
         }
     }
     Ok(CheckedPair { names, lines })
+}
+
+/// Versions of the Bundle Protocol to try: the one that is wanted, or each that both sides make.
+///
+/// # Errors
+/// If the sides make no version in common, or one does not make the one that is wanted.
+fn versions(sides: &[CheckedDriver], wanted: Option<u8>) -> Result<Vec<u8>> {
+    let tried = wanted.map_or(vec![7, 6], |version| vec![version]);
+    let common: Vec<u8> = tried.into_iter().filter(|&it| sides.iter().all(|side| side.has_version(it))).collect();
+    if common.is_empty() {
+        let pair: Vec<&str> = sides.iter().map(|side| side.text.as_str()).collect();
+        let version = wanted.map_or("the same version".into(), |version| format!("version {version}"));
+        bail!(
+            "{} do not both make bundles of {version}\nhint: `farlink lab drivers` lists versions",
+            pair.join(" and ")
+        );
+    }
+    Ok(common)
 }
 
 /// Layers to try: those of `wanted`, or all that both sides have.
@@ -182,9 +215,8 @@ fn layers(sides: &[CheckedDriver], wanted: &[String]) -> Result<Vec<&'static str
     Ok(common.into_iter().filter(|name| wanted.is_empty() || wanted.iter().any(|layer| layer == name)).collect())
 }
 
-fn run_trial(options: &CheckOptions, layer: &str, trial: &CheckTrial, may_lose: bool) -> Result<String> {
-    let folder = options.folder.join(layer).join(trial.name.replace(' ', "-"));
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+fn run_trial(options: &CheckOptions, folder: &Path, trial: &CheckTrial, may_lose: bool) -> Result<String> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     std::fs::write(folder.join("scenario.toml"), &trial.scenario)?;
     let mut scenario = Scenario::parse(&trial.scenario).map_err(|mistakes| {
         let list: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
@@ -320,5 +352,10 @@ mod tests {
         assert_eq!(layers(&sides, &["tcpclv4".into()]).unwrap(), ["tcpclv4"]);
         let why = layers(&sides, &["tcpclv4".into(), "ltp".into()]).unwrap_err().to_string();
         assert!(why.contains("do not both have the layer ltp\nhint: both have tcpclv4"), "{why}");
+        // The toy has version 7 only.
+        assert_eq!((versions(&sides, None).unwrap(), versions(&sides, Some(7)).unwrap()), (vec![7], vec![7]));
+        let why = versions(&sides, Some(6)).unwrap_err().to_string();
+        assert!(why.contains("farlink and toy do not both make bundles of version 6\nhint: "), "{why}");
+        assert_eq!(versions(&sides[..1], None).unwrap(), [7, 6]);
     }
 }

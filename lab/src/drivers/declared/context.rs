@@ -55,11 +55,20 @@ fn check_node(file: &DriverFile, node: &Node) -> Result<()> {
         ("compressed reports", node.compressed_reports.is_some()),
         ("quotas", !node.quotas.is_empty()),
     ];
+    let (name, version) = (file.name.get_ref(), node.settings().bundle_version);
+    if !file.bundles.get_ref().contains(&version) {
+        let versions: Vec<String> = file.bundles.get_ref().iter().map(u8::to_string).collect();
+        bail!(
+            "node `{}` has bundle_version = {version}, which {name} does not make\nhint: it makes version {}",
+            node.name,
+            versions.join(", ")
+        );
+    }
     match asked.iter().find(|(_, asked)| *asked) {
         Some((what, _)) => bail!(
             "node `{}` has {what}, which drivers cannot set up\nhint: take it out, or use parameters and files of {}",
             node.name,
-            file.name.get_ref()
+            name
         ),
         None => Ok(()),
     }
@@ -67,7 +76,13 @@ fn check_node(file: &DriverFile, node: &Node) -> Result<()> {
 
 fn node_values(node: &NodeContext<'_>, index: usize) -> Value {
     let of = &node.scenario.nodes[index];
-    json!({ "name": of.name, "id": of.ids[0], "number": of.number.0, "folder": node.folder.display().to_string() })
+    json!({
+        "name": of.name,
+        "id": of.ids[0],
+        "number": of.number.0,
+        "folder": node.folder.display().to_string(),
+        "bundle_version": of.settings().bundle_version,
+    })
 }
 
 /// Name of a layer in the implementation's own configuration.
@@ -118,9 +133,10 @@ fn links(file: &DriverFile, node: &NodeContext<'_>) -> Result<Vec<Value>> {
             // 0 for a link without a limit of its rate.
             "rate_bit_s": first_rate(own).map_or(0, |rate| rate.bits_per_second()),
             "delay_s": first_delay(own).as_secs_f64(),
-            // For implementations that count whole seconds. Rounded up, since too short a delay would make them
-            // retransmit too early.
+            // For implementations that count whole seconds or milliseconds. Rounded up, since too short a delay would
+            // make them retransmit too early.
             "delay_whole_s": first_delay(own).as_secs_f64().ceil() as u64,
+            "delay_ms": first_delay(own).as_nanos().div_ceil(1_000_000) as u64,
             "peer": peer,
         }))
     };

@@ -46,6 +46,9 @@ pub struct DriverFile {
     pub bundles: Spanned<Vec<u8>>,
     /// Scheme of its node IDs.
     pub ids: IdScheme,
+    /// Whether it can read blocks with a CRC.
+    #[serde(default = "yes")]
+    pub reads_crc: bool,
     #[serde(default)]
     pub programs: Programs,
     /// Files written into the node's folder before it starts.

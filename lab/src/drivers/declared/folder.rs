@@ -30,8 +30,9 @@ macro_rules! built_in {
 built_in! {
     "dtn7-go": ["driver.toml", "announce.py"];
     "dtn7-rs": ["driver.toml"];
-    "dtnme": ["driver.toml", "node.cfg.j2"];
+    "dtnme": ["driver.toml", "node.cfg.j2", "ready.py", "start.sh"];
     "hardy": ["driver.toml"];
+    "hdtn": ["driver.toml", "app.py", "contacts.json.j2", "hdtn.json.j2"];
     "ion": ["driver.toml", "node.rc.j2", "receive.py"];
     "toy": ["driver.toml", "toy.py"];
     "ud3tn": ["driver.toml", "contacts.py"];
@@ -157,6 +158,11 @@ impl DriverFolder {
         self.file.layer.get_ref().get(layer).is_some_and(|entry| entry.get_ref().datagrams)
     }
 
+    /// Whether its nodes make bundles of this version of the Bundle Protocol.
+    pub fn has_version(&self, version: u8) -> bool {
+        self.file.bundles.get_ref().contains(&version)
+    }
+
     /// Whether its nodes may have IDs of the scheme `ipn`.
     pub fn has_ipn(&self) -> bool {
         self.file.ids != file::IdScheme::Dtn
@@ -165,6 +171,11 @@ impl DriverFolder {
     /// Whether its nodes may have IDs of the scheme `dtn`.
     pub fn has_dtn(&self) -> bool {
         self.file.ids != file::IdScheme::Ipn
+    }
+
+    /// Whether its nodes can read blocks with a CRC.
+    pub fn reads_crc(&self) -> bool {
+        self.file.reads_crc
     }
 
     /// Service at which its nodes answer pings; `None` if they answer none.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Placeholders for the node itself, known in every text.
-const NODE: &[&str] = &["node", "node.name", "node.number", "node.id", "node.folder"];
+const NODE: &[&str] = &["node", "node.name", "node.number", "node.id", "node.folder", "node.bundle_version"];
 /// Further placeholders of an argument that is repeated for each layer.
 const LAYER: &[&str] = &["layer.name", "layer.word", "layer.port"];
 /// Further placeholders of an argument that is repeated for each link.
@@ -23,6 +23,7 @@ const LINK: &[&str] = &[
     "link.rate_bit_s",
     "link.delay_s",
     "link.delay_whole_s",
+    "link.delay_ms",
     "link.peer.name",
     "link.peer.number",
     "link.peer.id",
@@ -193,8 +194,8 @@ impl<'a> Checks<'a> {
         self.mistakes.push(DriverMistake { file: file.into(), line, problem, hint: hint.into() });
     }
 
-    /// Ends with checks of the whole driver: its texts must use every declared port and parameter, the node's port and
-    /// the neighbours' addresses.
+    /// Ends with checks of the whole driver: its texts must use every declared port and parameter, the node's port, the
+    /// neighbours' addresses and, with several versions of the Bundle Protocol, the version.
     ///
     /// # Errors
     /// All mistakes, in the order of lines.
@@ -226,6 +227,11 @@ impl<'a> Checks<'a> {
         for (name, why) in missing {
             let hint = format!("use {{{{ {name} }}}} in start.run, start.each or a file");
             self.fail(DRIVER_FILE, line, format!("nothing uses `{name}`: {why}"), &hint);
+        }
+        if file.bundles.get_ref().len() > 1 && !self.used.contains("node.bundle_version") {
+            let line = line_at(self.text, file.bundles.span().start);
+            let hint = "write {{ node.bundle_version }} where the program takes it, or one version in `bundles`";
+            self.fail(DRIVER_FILE, line, "nothing uses `node.bundle_version`".into(), hint);
         }
         self.mistakes.sort_by_key(|mistake| (mistake.file != DRIVER_FILE, mistake.line));
         if self.mistakes.is_empty() { Ok(()) } else { Err(self.mistakes) }

@@ -124,6 +124,7 @@ fn what_implementation_lacks_is_told() {
         ("routing =", "rooting =", "no parameter `rooting`"),
         ("\"sprayandwait\"", "\"prophet\"", "one of epidemic"),
         ("implementation =", "custody = \"take\"\nstore = \"durable\"\nimplementation =", "node `b` has custody"),
+        ("implementation =", "bundle_version = 6\nimplementation =", "bundle_version = 6, which dtn7-rs does not make"),
     ] {
         let why = plan(from, to);
         assert!(why.contains(said) && why.contains("hint: "), "{to}: {why}");
@@ -137,6 +138,7 @@ fn mistakes_have_line_and_hint() {
         ("driver = 1", "", 1, "missing field `driver`"),
         ("name = \"dtn7-rs\"", "name = \"dtn7\"", 3, "in a folder called `dtn7-rs`"),
         ("bundles = [7]", "bundles = [5]", 4, "no version of the Bundle Protocol"),
+        ("bundles = [7]", "bundles = [7, 6]", 4, "nothing uses `node.bundle_version`"),
         ("ids = \"any\"", "ids = \"imc\"", 5, "imc"),
         ("need = [\"dtnd\"]", "needs = [\"dtnd\"]", 8, "unknown field `needs`"),
         ("ports = [\"web\"]", "ports = [\"web\", \"more\"]", 13, "nothing uses port `more`"),
@@ -236,6 +238,50 @@ fn ion_plans_with_rate_and_delay_of_link() {
         "a range +0 +86400 2 3 3",
     ] {
         assert!(lines.contains(&line), "{line}\n{}", files["node.rc"]);
+    }
+}
+
+/// Files of a node of HDTN between two neighbours, by their names.
+fn hdtn_files(scenario: &str) -> BTreeMap<String, Value> {
+    let text = scenario.replace("dtn7-rs", "hdtn").replace("parameters = { routing = \"sprayandwait\" }\n", "");
+    let driver = Declared::without_programs(DriverFolder::find("hdtn", Path::new("/nowhere")).unwrap());
+    let files = with_node(&text, 1, |node| driver.plan(node).unwrap().1);
+    let files = files.into_iter().filter(|(name, _)| name.ends_with(".json"));
+    files
+        .map(|(name, text)| (name, serde_json::from_str(&text).unwrap_or_else(|why| panic!("{why}\n{text}"))))
+        .collect()
+}
+
+#[test]
+fn hdtn_ducts_follow_links() {
+    let far = "[[node]]\nname = \"d\"\nid = \"ipn:4.0\"\n[[link]]\nname = \"n\"\nbetween = [\"c\", \"d\"]\nlayer = \"stcp\"\n";
+    for (layer, word) in
+        [("ltp", "ltp_over_udp"), ("stcp", "stcp"), ("tcpclv3", "tcpcl_v3"), ("tcpclv4", "tcpcl_v4"), ("udpcl", "udp")]
+    {
+        let link = format!("layer = \"{layer}\"\nrate = \"8 Mbit/s\"\ndelay = \"2100.5 ms\"\n");
+        let files = hdtn_files(&format!("{}{far}", SCENARIO.replace("layer = \"mtcp\"\n", &link)));
+        let (hdtn, contacts) = (&files["hdtn.json"], &files["contacts.json"]["contacts"]);
+        let (inducts, outducts) = (&hdtn["inductsConfig"]["inductVector"], &hdtn["outductsConfig"]["outductVector"]);
+        // Applications, and each layer; the first neighbour opens its session, so it needs no outduct.
+        let layers: Vec<&Value> = inducts.as_array().unwrap().iter().map(|duct| &duct["convergenceLayer"]).collect();
+        assert!(layers.contains(&&json!("tcpcl_v4")) && layers.contains(&&json!(word)), "{layers:?}");
+        assert_eq!(outducts.as_array().unwrap().len(), 1, "{layer}");
+        let out = &outducts[0];
+        assert_eq!((&out["convergenceLayer"], &out["nextHopNodeId"]), (&json!(word), &json!(3)));
+        assert_eq!(out["remoteHostname"], "10.0.1.2");
+        let most = hdtn["maxBundleSizeBytes"].as_u64().unwrap();
+        assert!(out["maxSumOfBundleBytesInPipeline"].as_u64().unwrap() >= 2 * most);
+        let rate = if matches!(layer, "ltp" | "udpcl") { 7_200_000 } else { 0 };
+        let first = json!({ "contact": 0, "source": 2, "dest": 3, "startTime": 0, "endTime": 864_000,
+            "rateBitsPerSec": rate, "owlt": 3 });
+        assert_eq!((&contacts[0], &contacts[1]["source"], &contacts[1]["dest"]), (&first, &json!(3), &json!(4)));
+        if layer == "ltp" {
+            let duct = inducts.as_array().unwrap().iter().find(|duct| duct["convergenceLayer"] == word).unwrap();
+            for duct in [duct, out] {
+                assert_eq!((&duct["thisLtpEngineId"], &duct["remoteLtpEngineId"]), (&json!(2), &json!(3)));
+                assert_eq!((&duct["oneWayLightTimeMs"], &duct["clientServiceId"]), (&json!(2101), &json!(1)));
+            }
+        }
     }
 }
 

@@ -46,6 +46,7 @@ where
         let (stop, lines) = (Arc::clone(&stop), Arc::clone(&lines));
         std::thread::Builder::new().name("application".into()).spawn(move || {
             let result = application(&stop, &mut |event| {
+                let delivered = matches!(event, AppEvent::Delivered { .. });
                 let line = match event {
                     _ if json => event.json().to_string(),
                     AppEvent::Created { .. } => return,
@@ -55,8 +56,8 @@ where
                 lines.0.extend_from_slice(line.as_bytes());
                 lines.0.push(b'\n');
                 // The timer may be slower than the application: a full buffer is written at once, so that lines never
-                // pile up.
-                if lines.0.len() >= LINES_MAX {
+                // pile up. So is a delivery: the node forgets it once it is acknowledged, and a kill must not lose it.
+                if delivered || lines.0.len() >= LINES_MAX {
                     lines.flush();
                 }
             });

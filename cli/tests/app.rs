@@ -1,4 +1,4 @@
-//! `farlink app`: between two nodes, with the toy of `lab/drivers`, and with wrong input.
+//! `farlink app`: between two nodes, with programs of `lab/drivers`, and with wrong input.
 
 use crate::testbed::{FARLINK, empty_folder};
 use serde_json::Value;
@@ -147,6 +147,31 @@ fn toy_exchanges_bundles_with_a_node() {
         let words = ["ping", "--to", to, "--count", "3", "--interval", "10 ms", "--timeout", "5 s", "--json"];
         let (lines, success) = started_app(&folder, &[&words, from].concat()).finish();
         assert!(success && lines.iter().all(|line| line["event"] == "round_trip"), "{to}: {lines:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A node of ours stands for HDTN: the applications' program only needs a neighbour that speaks TCPCLv4.
+#[test]
+fn applications_of_hdtn_meet_a_node() {
+    let folder = empty_folder("app-hdtn");
+    let port = free_port();
+    let _a = node(&folder, "a", 1, (port, free_port()), 2);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/drivers/hdtn/app.py").display().to_string();
+    for version in ["7", "6"] {
+        let socket = format!("v{version}.sock");
+        let _program = Started::new(&folder, "python3", &[&script, "2", &port.to_string(), &socket, version]);
+        let ready = app(&folder, &["ready", "--file", &socket, "--within", "20 s", "--touch", "ready"]);
+        assert!(ready.status.success(), "{}", String::from_utf8_lossy(&ready.stderr));
+        let (a, b) = (["--at", "a.sock"], ["--via", "aap2", "--at", &socket]);
+        for size in ["1 B", "1 kB", "60 kB", "2 MB"] {
+            exchange(&folder, &a, &b, "ipn:2.42", size);
+            exchange(&folder, &b, &a, "ipn:1.42", size);
+        }
+        transfer(&folder, &b, &a, "ipn:1.43");
+        let words = ["ping", "--to", "ipn:1.128", "--count", "3", "--interval", "10 ms", "--timeout", "5 s", "--json"];
+        let (lines, success) = started_app(&folder, &[&words[..], &b].concat()).finish();
+        assert!(success && lines.iter().all(|line| line["event"] == "round_trip"), "{lines:?}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -34,7 +34,7 @@ pub fn receiver(at: &str, service: &str) -> Result<AapReceiver> {
     let mut client = connect(at)?;
     let endpoint = client.endpoint(service);
     client.configure(&endpoint, SECRET, WINDOW)?;
-    Ok(AapReceiver { client, answers: Answers::new(WINDOW) })
+    Ok(AapReceiver { client, answers: Answers::new(WINDOW), due: false })
 }
 
 /// Attaches a sender and a receiver at one endpoint.
@@ -106,14 +106,27 @@ impl BundleSender for AapSender {
     }
 }
 
-/// Receiver that accepts deliveries in groups.
+/// Receiver that acknowledges deliveries in groups. A delivery is acknowledged by the next call at the earliest, so that
+/// the application has recorded it before the node forgets it.
 pub struct AapReceiver {
     client: Client,
     answers: Answers,
+    /// Whether the next call acknowledges the group.
+    due: bool,
+}
+
+impl Drop for AapReceiver {
+    fn drop(&mut self) {
+        // If the node is gone, it delivers the bundles again.
+        let _ = self.answers.give(&mut self.client);
+    }
 }
 
 impl BundleReceiver for AapReceiver {
     fn receive(&mut self, wait: Duration) -> Result<Option<DeliveredPayload>> {
+        if std::mem::take(&mut self.due) {
+            self.answers.give(&mut self.client)?;
+        }
         if !self.client.hears_within(wait)? {
             return Ok(None);
         }
@@ -124,9 +137,7 @@ impl BundleReceiver for AapReceiver {
         // Grows with the bytes that arrive, whatever the length claims.
         arriving.read_to_end(&mut payload).context("the node closed the connection")?;
         let delivered = DeliveredPayload::now(Some(arriving.adu.src_eid), payload);
-        if self.answers.add(&self.client)? {
-            self.answers.give(&mut self.client)?;
-        }
+        self.due = self.answers.add(&self.client)?;
         Ok(Some(delivered))
     }
 }
@@ -233,6 +244,35 @@ mod tests {
         came.sort_unstable();
         assert_eq!(came, (0..10).collect::<Vec<u8>>());
         assert_eq!(receiver.receive(Duration::ZERO).unwrap(), None);
+    }
+
+    #[test]
+    fn delivery_is_acknowledged_after_the_call() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap().to_string();
+        let node = std::thread::spawn(move || {
+            let mut socket = listener.accept().unwrap().0;
+            socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
+            message(&mut socket).unwrap();
+            respond(&mut socket, AapStatus::Success);
+            give(&mut socket, b"one");
+            socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            let early = socket.read(&mut [0; 8]).is_ok();
+            give(&mut socket, b"two");
+            socket.set_read_timeout(None).unwrap();
+            let mut answers = Vec::new();
+            socket.read_to_end(&mut answers).unwrap();
+            let mut one = BytesMut::new();
+            proto::frame(&AapResponse::new(AapStatus::Success), &mut one);
+            (early, answers.len() / one.len())
+        });
+        let mut receiver = receiver(&at, "64").unwrap();
+        let wait = Duration::from_secs(20);
+        assert_eq!(receiver.receive(wait).unwrap().unwrap().bytes, b"one");
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(receiver.receive(wait).unwrap().unwrap().bytes, b"two");
+        drop(receiver);
+        assert_eq!(node.join().unwrap(), (false, 2), "the last is acknowledged at the end");
     }
 
     #[test]

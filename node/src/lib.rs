@@ -34,7 +34,9 @@ pub mod tls;
 /// Hint for a socket that cannot be opened, as the end of a message.
 fn hint(why: &std::io::Error) -> &'static str {
     match why.kind() {
-        std::io::ErrorKind::AddrInUse => "\nhint: another node or program uses it: stop that one, or choose another port or path",
+        std::io::ErrorKind::AddrInUse => {
+            "\nhint: another node or program uses it: stop that one, or choose another port or path"
+        }
         std::io::ErrorKind::AddrNotAvailable => {
             "\nhint: this machine has no such address; 0.0.0.0 stands for all it has"
         }

@@ -364,9 +364,12 @@ mod tests {
         let groups: Vec<String> = (1..=6).map(|group| format!("Group{group}.groupID=g{group}")).collect();
         let sets = ["Scenario.nrofHostGroups=6", "Group.nrofHosts=4", "Events1.hosts=0,24", "Events1.interval=25,35"];
         let sets: Vec<&str> = groups.iter().map(String::as_str).chain(sets).collect();
-        let scenario = read(&setup(&["terrestrial.txt"], &sets));
+        let setup = setup(&["terrestrial.txt"], &sets);
+        let text = translate(&setup).map(|it| it.scenario).unwrap_or_default();
+        assert_eq!(text.matches("[[traffic]]").count(), 36, "{text}");
+        // A scenario has an entry for each message between groups.
+        let scenario = read(&setup);
         let early = scenario.traffic.iter().filter(|traffic| traffic.start.as_secs_f64() < 300.0).count();
-        assert_eq!(scenario.traffic.len(), 36);
         // Ten messages are due in 300 s.
         assert!((7..=13).contains(&early), "{early}");
     }

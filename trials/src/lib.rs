@@ -1,5 +1,5 @@
-//! Trials of the product: attacks, crashes, overload, soak, mutants, random networks with faults, benchmarks, and
-//! comparisons of both worlds.
+//! Trials of the product: attacks, crashes, overload, soak, mutants, random networks with faults, benchmarks,
+//! interoperability, and comparisons of both worlds.
 //!
 //! It contains no code of the node, which it starts as a program. Chores that only tend the tree are in `xtask`, which
 //! runs these by their names (`cargo xtask crash`). Read [`harness`] first, then any trial, each a [`Chore`].
@@ -11,6 +11,7 @@ mod bench;
 mod chore;
 mod crash;
 pub mod harness;
+mod interop;
 pub mod marks;
 pub mod mutants;
 mod one_reference;
@@ -28,6 +29,7 @@ pub use attack::CHORE as ATTACK;
 pub use bench::CHORE as BENCH;
 pub use chore::Chore;
 pub use crash::CHORE as CRASH;
+pub use interop::CHORE as INTEROP;
 pub use mutants::CHORE as MUTANTS;
 pub use one_reference::CHORE as ONE_REFERENCE;
 pub use overload::CHORE as OVERLOAD;

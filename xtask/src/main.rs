@@ -8,7 +8,6 @@ mod ci;
 mod conformance;
 mod docs;
 mod fuzz;
-mod interop;
 mod layers;
 mod new;
 mod python;
@@ -31,7 +30,7 @@ const CHORES: &[Chore] = &[
     trials::ATTACK,
     trials::SOAK,
     trials::OVERLOAD,
-    interop::CHORE,
+    trials::INTEROP,
     python::CHORE,
     static_build::CHORE,
     relation::CHORE,

@@ -165,7 +165,8 @@ pub fn check(options: &CheckOptions, each: &mut dyn FnMut(&CheckLine)) -> Result
         for &version in &versions {
             for trial in trials(&pair, layer, version, options.size, may_lose) {
                 let begun = Instant::now();
-                let folder = options.folder.join(format!("{layer}-bpv{version}")).join(trial.name.replace(' ', "-"));
+                let named = if version == 7 { layer.to_string() } else { format!("{layer}-bpv{version}") };
+                let folder = options.folder.join(named).join(trial.name.replace(' ', "-"));
                 let outcome = run_trial(options, &folder, &trial, may_lose).map_err(|why| format!("{why:#}"));
                 // An interrupted trial proves nothing, and a table that lacks trials would look complete.
                 if options.stop.load(Ordering::Relaxed) {

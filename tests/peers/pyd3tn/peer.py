@@ -3,7 +3,7 @@
 
 Frames, both ways: a letter, a length (4 bytes, big-endian) and so many bytes. It hears `S` (an endpoint, a
 zero byte, a payload: send it), and says `K` (it is there), `A` (sent), `E` (not sent, and why), `D` (a payload
-that came), `R` (a report of a delivery came). `xtask/src/interop/pyd3tn.rs` starts it.
+that came), `R` (a report of a delivery came). `trials/src/interop/pyd3tn.rs` starts it.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 //! With `--aap2`, applications attach at a socket ([`aap2`]); `lab/drivers/hardy` starts it so. Without, it has one
 //! application, driven over standard input and output by frames: a letter, a length (4 bytes, big-endian) and that many
 //! bytes. Input: `S` sends a payload (an endpoint, a zero byte, the payload). Output: `K` ready, `A` accepted, `E`
-//! failed with the reason, `D` a delivered payload, `R` a delivery report. `xtask/src/interop/hardy.rs` starts it so.
+//! failed with the reason, `D` a delivered payload, `R` a delivery report. `trials/src/interop/hardy.rs` starts it so.
 
 mod aap2;
 mod neighbours;

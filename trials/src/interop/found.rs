@@ -4,8 +4,8 @@ use super::load::Load;
 use super::matrix::Row;
 use super::node::{Ours, RECEIVES, SENDS};
 use super::peer::Peer;
+use crate::harness::client::{attach, is_taken, to};
 use anyhow::{Context, Result, ensure};
-use farlink_trials::harness::client::{attach, is_taken, to};
 use std::time::{Duration, Instant};
 
 /// Name of the trial in the table.

@@ -92,7 +92,7 @@ mod tests {
         let log = dir.path().join("log");
         let mut command = Command::new("sh");
         let mut server = Process::start(command.args(["-c", "echo no such option; exit 2"]), &log).unwrap();
-        let port = farlink_trials::harness::free_port().unwrap();
+        let port = crate::harness::free_port().unwrap();
         let why = server.wait_serving(port, &log, Duration::from_secs(60)).unwrap_err().to_string();
         assert!(why.contains(&format!("port {port}")), "{why}");
     }

@@ -6,9 +6,9 @@ use super::super::node::{Ours, RECEIVES, SENDS};
 use super::super::relay::Relay;
 use super::super::trial::Size;
 use super::Reader;
+use crate::harness::client::{self, Client, attach, is_taken};
+use crate::harness::{Node, free_port};
 use anyhow::{Context, Result, ensure};
-use farlink_trials::harness::client::{self, Client, attach, is_taken};
-use farlink_trials::harness::{Node, free_port};
 use std::fs;
 use std::path::Path;
 

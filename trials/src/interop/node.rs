@@ -1,8 +1,8 @@
 //! Our node beside a peer, and its applications.
 
+use crate::harness::Node;
+use crate::harness::client::{Client, attach};
 use anyhow::Result;
-use farlink_trials::harness::Node;
-use farlink_trials::harness::client::{Client, attach};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -29,15 +29,16 @@ mod trial;
 mod ud3tn;
 mod wireshark;
 
+use crate::harness::build;
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
-use farlink_trials::harness::build;
 use matrix::Row;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trial::Size;
 
+/// The chore `cargo xtask interop`.
 pub const CHORE: Chore = Chore {
     name: "interop",
     usage: "[--smoke] [--only PEER,...] [--bundles N]",

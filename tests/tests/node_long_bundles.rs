@@ -46,7 +46,7 @@ fn bundle_of_twice_memory_crosses() {
     let first = pair.start(1, LITTLE);
     let sent = run(&arguments("send", &[&file, "--to", "ipn:2.64", "--bundle-size", "1 GB", "--at", &first.socket]));
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
-    assert!(String::from_utf8_lossy(&sent.stderr).contains("1 bundles"), "{}", String::from_utf8_lossy(&sent.stderr));
+    assert!(String::from_utf8_lossy(&sent.stderr).contains("1 bundle,"), "{}", String::from_utf8_lossy(&sent.stderr));
     assert!(most_resident(&first) < MEMORY + CODE, "{} B", most_resident(&first));
     // The bundle was acknowledged: neither node may lose it.
     first.kill();

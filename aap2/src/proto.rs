@@ -146,7 +146,7 @@ pub struct AapResponse {
     /// Identity of the bundle that was sent; `None` if none was sent.
     #[prost(message, optional, tag = "3")]
     pub bundle_headers: Option<BundleHeaders>,
-    /// Reason of an error, for people; empty if there is none. Not in µD3TN's interface, whose clients skip it.
+    /// Reason of an error as text; empty without an error. µD3TN's interface lacks this field, and its clients ignore it.
     #[prost(string, tag = "100")]
     pub reason: String,
 }

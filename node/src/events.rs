@@ -11,8 +11,8 @@
 //! {"time_ns":81234569000,"utc_ns":...,"node":"ipn:1.0","event":"created","bundle":7}
 //! ```
 //!
-//! A node that starts again appends to the file. Numbers of bundles begin anew then: the last `seen` before a line says
-//! which bundle it is about.
+//! A node that starts again appends to the file. Its bundle numbers then start again, so a number belongs to the last
+//! `seen` with it before the line.
 //!
 //! Names and fields are those of `farlink_events` (`docs/reference/node.md` lists them), by which the
 //! testbed reads the file back.

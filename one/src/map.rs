@@ -94,7 +94,7 @@ impl Town {
         count
     }
 
-    /// The shortest way between two places over allowed ones (Dijkstra 1959), including both; empty if there is none.
+    /// Shortest path between two places through allowed places (Dijkstra 1959), with both ends; empty without a path.
     pub fn way(&self, from: u32, to: u32, allowed: Allowed) -> Vec<u32> {
         let mut best = vec![f64::INFINITY; self.places.len()];
         let mut before = vec![u32::MAX; self.places.len()];

@@ -38,10 +38,9 @@ impl LinkFaults {
             self.last.insert(link, (at, what));
         }
     }
-    /// Last error of the link with this name, and when it happened.
-    pub fn last(&self, name: &str) -> Option<(Instant, &str)> {
-        let link = self.links.iter().find(|(_, (known, _))| known == name)?.0;
-        self.last.get(link).map(|(at, what)| (*at, what.as_str()))
+    /// Names of the links that had an error, with the last one and its time.
+    pub fn all(&self) -> impl Iterator<Item = (&str, Instant, &str)> {
+        self.last.iter().filter_map(|(link, (at, what))| Some((&*self.links.get(link)?.0, *at, &**what)))
     }
 }
 
@@ -95,14 +94,17 @@ mod tests {
     #[test]
     fn last_error_belongs_to_configured_link() {
         let (mut faults, at) = (LinkFaults::default(), Instant(5));
+        let all = |faults: &LinkFaults| -> Vec<String> {
+            faults.all().map(|(name, at, what)| format!("{name} {} {what}", at.0)).collect()
+        };
         faults.note(Some(LinkId(1)), at, "nobody's");
         faults.name(LinkId(1), "moon", "ipn:2.0");
-        assert_eq!(faults.last("moon"), None);
+        assert_eq!(all(&faults), Vec::<String>::new());
         faults.note(Some(LinkId(1)), at, "connection refused\nhint: start it");
-        assert_eq!(faults.last("moon"), Some((at, "connection refused")));
+        assert_eq!(all(&faults), ["moon 5 connection refused"]);
         assert_eq!((faults.of(Some(LinkId(1))), faults.of(None)), (" on link moon to ipn:2.0".into(), String::new()));
         faults.forget(LinkId(1));
-        assert_eq!(faults.last("moon"), None);
+        assert_eq!(all(&faults), Vec::<String>::new());
     }
 
     #[test]

@@ -48,10 +48,10 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub fn of(node: &mut Node) -> Snapshot {
         let (now, status) = (clock::now(), node.stack.status(clock::now()));
-        let fault =
-            |name: &str| node.last_error(name).map(|(at, what)| (now.since(at).as_secs_f64(), what.to_string()));
-        let names = status.links.iter().map(|link| link.name.to_string());
-        let faults = names.filter_map(|name| Some((name.clone(), fault(&name)?))).collect();
+        let fault = |(name, at, what): (&str, farlink_base::Instant, &str)| {
+            (name.to_string(), (now.since(at).as_secs_f64(), what.to_string()))
+        };
+        let faults = node.last_errors().map(fault).collect();
         let own = status.links.iter().map(|link| node.owns_link(&link.name)).collect();
         let (security, store) = (node.stack.security(), node.stack.store_usage());
         let capacity = node.capacity();

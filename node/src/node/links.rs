@@ -105,9 +105,9 @@ impl Node {
             None => {}
         }
     }
-    /// Last error of a link, and when it happened.
-    pub(crate) fn last_error(&self, name: &str) -> Option<(farlink_base::Instant, &str)> {
-        self.io.streams.faults.last(name)
+    /// Names of the links that had an error, with the last one and its time.
+    pub(crate) fn last_errors(&self) -> impl Iterator<Item = (&str, farlink_base::Instant, &str)> {
+        self.io.streams.faults.all()
     }
     /// Returns whether a link has this name.
     pub(crate) fn has_link(&self, name: &str) -> bool {

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 /// Most characters of an error that is kept.
 const KEPT: usize = 400;
+/// Most node IDs of a certificate that a message names.
+const CERTIFIED_SHOWN: usize = 4;
 
 /// Names of the links, and their last errors.
 #[derive(Default, Debug)]
@@ -78,13 +80,20 @@ pub fn explain(reason: &str, peer: RefusedPeer<'_>) -> Option<String> {
     let claims = peer.claims.map(|node| format!("it says it is {}", farlink_events::node_name(node)));
     let certified = peer.certified.map(|ids| match ids.is_empty() {
         true => "its certificate names no node".to_string(),
-        false => format!("its certificate is of {}", ids.join(" ")),
+        false => format!("its certificate is of {}", listed(ids)),
     });
     let shown = (!peer.shown.is_empty() && reason.contains("refused this node"))
         .then(|| format!("this node shows {}", peer.shown));
     let found: Vec<String> = claims.into_iter().chain(certified).chain(shown).collect();
     let found = if found.is_empty() { String::new() } else { format!(": {}", found.join(", ")) };
     Some(format!("{found}\nhint: {hint}"))
+}
+
+/// Node IDs of a certificate, which may name as many as its authority signed.
+fn listed(ids: &[String]) -> String {
+    let (shown, rest) = ids.split_at(ids.len().min(CERTIFIED_SHOWN));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    format!("{}{more}", shown.join(" "))
 }
 
 #[cfg(test)]
@@ -116,5 +125,8 @@ mod tests {
         let text = explain("the peer refused this node: its TLS, certificate or node ID", peer).unwrap();
         assert!(text.contains("this node shows certs/a.pem, of ipn:1.0"), "{text}");
         assert_eq!(explain("a message of unknown type", peer), None);
+        let many: Vec<String> = (1..1000).map(|node| format!("ipn:{node}.0")).collect();
+        let text = explain("not the node this link leads to", RefusedPeer { certified: Some(&many), ..peer }).unwrap();
+        assert!(text.contains("of ipn:1.0 ipn:2.0 ipn:3.0 ipn:4.0 and 995 more\n"), "{text}");
     }
 }

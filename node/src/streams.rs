@@ -20,7 +20,7 @@ use farlink_os::poll::{Poller, Readiness};
 use farlink_os::stream;
 use farlink_stack::Input;
 pub use opening::Connector;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
@@ -44,6 +44,8 @@ pub struct Streams {
     listeners: Vec<(LayerId, TcpListener)>,
     /// Peer address `host:port` of each link.
     addresses: HashMap<LinkId, (LayerId, String)>,
+    /// The same by host, for links whose address has an IP address instead of a name: a stranger may ask often.
+    hosts: BTreeSet<(LayerId, IpAddr, LinkId)>,
     /// Links whose unreachable peer was already logged.
     unreachable: HashSet<LinkId>,
     streams: HashMap<StreamId, Stream>,
@@ -95,6 +97,7 @@ impl Streams {
         Streams {
             listeners,
             addresses: HashMap::new(),
+            hosts: BTreeSet::new(),
             unreachable: HashSet::new(),
             streams: HashMap::new(),
             tokens: HashMap::new(),

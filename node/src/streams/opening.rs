@@ -1,6 +1,7 @@
 //! Opening of streams: addresses of peers, connecting, accepting.
 
 use super::connection::{Phase, ROOM_MIN};
+use super::secure::host_of;
 use super::{CONNECT_TIMEOUT, Register, Streams, canonical};
 use crate::log::more;
 use crate::resolve::{Resolver, Wanted};
@@ -25,10 +26,17 @@ pub struct Connector<'a> {
 impl Streams {
     /// Sets the address of a link's peer for the next attempt; `None` forgets the link.
     pub fn set_address(&mut self, layer: LayerId, link: LinkId, address: Option<String>) {
+        if let Some((layer, known)) = self.addresses.remove(&link)
+            && let Some(host) = ip_of(&known)
+        {
+            self.hosts.remove(&(layer, host, link));
+        }
         match address {
-            Some(address) => drop(self.addresses.insert(link, (layer, address))),
+            Some(address) => {
+                self.hosts.extend(ip_of(&address).map(|host| (layer, host, link)));
+                self.addresses.insert(link, (layer, address));
+            }
             None => {
-                self.addresses.remove(&link);
                 // A later link of this number gets its own warning.
                 self.unreachable.remove(&link);
             }
@@ -186,4 +194,9 @@ impl Streams {
             socket::Input::Writable { stream: id, room: self.bounds.queue.min(ROOM_MIN) },
         ));
     }
+}
+
+/// IP address in an address `host:port`; `None` for a name.
+fn ip_of(address: &str) -> Option<IpAddr> {
+    host_of(address).parse().ok()
 }

@@ -7,6 +7,7 @@ use crate::tls::{self, Credentials};
 use farlink_base::{BytesMut, Instant, LayerId, LinkId, NodeId, Payload, StreamId, socket};
 use farlink_stack::Input;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 impl Streams {
     /// Sets the credentials of a layer's secured sessions.
@@ -20,7 +21,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let host = || {
             let address = stream.link.and_then(|link| self.addresses.get(&link));
-            address.map(|(_, address)| host_of(address)).unwrap_or_default()
+            address.map(|(_, address)| host_of(address).to_string()).unwrap_or_default()
         };
         let session = match self.credentials.get(&stream.layer) {
             None => Err("this node has none\nhint: set `certificate`, `key` and `authorities` of its [layer]".into()),
@@ -66,11 +67,12 @@ impl Streams {
     /// Link of a stream: the one it was opened for, or, if the peer opened it, the only one of its layer to that host.
     fn link_of(&self, id: StreamId) -> Option<LinkId> {
         let stream = self.streams.get(&id)?;
-        let to_host = |(layer, address): &(LayerId, String)| {
-            *layer == stream.layer && host_of(address).parse().ok() == stream.peer.map(|peer| peer.ip())
+        let only = |host: IpAddr| {
+            let ends = [LinkId(0), LinkId(u32::MAX)].map(|link| (stream.layer, host, link));
+            let mut links = self.hosts.range(ends[0]..=ends[1]);
+            links.next().filter(|_| links.next().is_none()).map(|(_, _, link)| *link)
         };
-        let mut links = self.addresses.iter().filter(|(_, place)| to_host(place)).map(|(link, _)| *link);
-        stream.link.or_else(|| links.next().filter(|_| links.next().is_none()))
+        stream.link.or_else(|| only(stream.peer?.ip()))
     }
     /// Notes why a session was refused, and returns the end of its log line, if the operator can do something about it.
     pub(crate) fn refused(
@@ -138,7 +140,7 @@ impl Streams {
 }
 
 /// Host of `host:port`, without the brackets of an IPv6 address.
-fn host_of(address: &str) -> String {
+pub(super) fn host_of(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']').to_string()
+    host.trim_start_matches('[').trim_end_matches(']')
 }

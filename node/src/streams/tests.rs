@@ -380,7 +380,7 @@ fn link_address_can_be_removed() {
         world.streams.set_address(LayerId(0), LinkId(7), Some("127.0.0.1:9".into()));
         world.streams.set_address(LayerId(0), LinkId(7), None);
     }
-    assert_eq!(world.streams.addresses.len(), 2);
+    assert_eq!((world.streams.addresses.len(), world.streams.hosts.len()), (2, 2));
     world.streams.close(active, true, crate::clock::now());
     let again = world.connect(7);
     world.run(|seen| closed(seen, again) == Some(true));

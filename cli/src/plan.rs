@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
+/// Most nodes that an error lists.
+const NAMED_MAX: usize = 12;
+
 /// Arguments of `farlink plan`.
 #[derive(clap::Args)]
 #[command(after_help = "Plans are read in two dialects, detected automatically:\n\
@@ -166,6 +169,11 @@ fn route(args: &RouteArgs) -> Result<(), CliError> {
         profile: &args.profile,
         excluded: &args.exclude,
     };
+    for (option, text) in [("--from", &args.from), ("--to", &args.to)] {
+        if let Some(node) = plan.node(text) {
+            in_plan(&plan, option, text, node)?;
+        }
+    }
     let answer = answer(&plan, &request).map_err(|error| CliError::Input(error.to_string()))?;
     if args.file.json {
         print(&format!("{:#}\n", route_json(&plan, &answer)))?;
@@ -183,6 +191,21 @@ fn route(args: &RouteArgs) -> Result<(), CliError> {
             args.file.plan.display()
         ))),
     }
+}
+
+/// Checks that the plan mentions the node of an option.
+///
+/// # Errors
+/// If it does not; the hint lists the nodes of the plan.
+pub fn in_plan(plan: &Parsed, option: &str, text: &str, node: NodeId) -> Result<(), CliError> {
+    let known = plan.plan.nodes();
+    // A node that the file names may have no contacts yet; any other is a typing error.
+    if known.binary_search(&node).is_ok() || plan.names.iter().any(|(_, named)| *named == node) {
+        return Ok(());
+    }
+    let all = known.iter().take(NAMED_MAX).map(|node| plan.name(*node)).collect::<Vec<_>>().join(", ");
+    let more = if known.len() > NAMED_MAX { ", ..." } else { "" };
+    Err(CliError::Input(format!("{option}: node {text} is not in the plan\nhint: the plan has {all}{more}")))
 }
 
 fn route_json(plan: &Parsed, answer: &RouteAnswer) -> Value {

@@ -1,7 +1,7 @@
 //! `farlink plan forecast`: store occupancy if every contact is used, as text, table and JSON.
 
 use crate::CliError;
-use crate::plan::{date, load, node_json, print, tell};
+use crate::plan::{date, in_plan, load, node_json, print, tell};
 use farlink_base::{DataRate, DataVolume};
 use farlink_routing::contact_plan::{Forecast, ForecastRequest, Parsed, draw_forecast, forecast};
 use farlink_routing::{ContactPlan, NodeId, PlanTime, parse_time};
@@ -14,8 +14,6 @@ use std::str::FromStr;
 
 /// Most lines of the table of levels.
 const LINES_MAX: usize = 40;
-/// Most nodes that an error lists.
-const NAMED_MAX: usize = 12;
 
 /// Arguments of `farlink plan forecast`.
 #[derive(clap::Args)]
@@ -123,18 +121,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn named(parsed: &Parsed, names: &[String]) -> Result<Vec<NodeId>, CliError> {
-    let known = parsed.plan.nodes();
     let node = |name: &String| {
         let hint = "hint: write a node number, or a name defined in the plan; `farlink plan show` draws all";
         let node =
             parsed.node(name).ok_or_else(|| CliError::Input(format!("--node: `{name}` is not a node\n{hint}")))?;
-        // A node that the file names may have no contacts yet; any other is a typing error.
-        if known.binary_search(&node).is_err() && parsed.names.iter().all(|(_, named)| *named != node) {
-            let all = known.iter().take(NAMED_MAX).map(|node| parsed.name(*node)).collect::<Vec<_>>().join(", ");
-            let more = if known.len() > NAMED_MAX { ", ..." } else { "" };
-            let hint = format!("hint: the plan has {all}{more}");
-            return Err(CliError::Input(format!("--node: node {name} is not in the plan\n{hint}")));
-        }
+        in_plan(parsed, "--node", name, node)?;
         Ok(node)
     };
     names.iter().map(node).collect()

@@ -272,6 +272,12 @@ impl Figure {
 }
 
 impl Campaign {
+    /// Figures and metrics of a simulated campaign that only the testbed measures.
+    pub fn unmeasured(&self) -> Vec<(&str, &'static str)> {
+        let figures = self.figures.iter().filter(|_| self.world == CellWorld::Sim);
+        let all = figures.flat_map(|figure| figure.shown().map(|shown| (figure.name.as_str(), shown.metric)));
+        all.filter(|(_, metric)| metric.is_of_testbed()).map(|(figure, metric)| (figure, metric.name)).collect()
+    }
     /// Distributions that its figures show, which cells keep.
     pub fn samples(&self) -> Vec<Measured> {
         let mut samples: Vec<Measured> = Vec::new();

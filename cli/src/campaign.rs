@@ -301,7 +301,7 @@ fn open(of: &Of, repetitions: Option<u64>) -> Result<(CampaignFolder, CampaignPl
 fn go(folder: &CampaignFolder, plan: &CampaignPlan, how: &How) -> Result<(), CliError> {
     let stop = farlink_os::process::watch_termination()?;
     let status = folder.status(plan, crate::VERSION)?;
-    for warning in warnings(folder, &status) {
+    for warning in warnings(folder, plan, &status) {
         eprintln!("warning: {warning}");
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -332,8 +332,14 @@ fn runner(world: CellWorld, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -
     })
 }
 
-fn warnings(folder: &CampaignFolder, status: &farlink_campaign::CampaignStatus) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn warnings(folder: &CampaignFolder, plan: &CampaignPlan, status: &farlink_campaign::CampaignStatus) -> Vec<String> {
+    let unmeasured = |(figure, metric): (&str, &str)| {
+        format!(
+            "figure {figure}: no simulated run has `{metric}`: only the testbed measures it\n\
+             hint: write `world = \"lab\"` in the figure, or run the campaign with `--in lab`"
+        )
+    };
+    let mut warnings: Vec<String> = plan.campaign.unmeasured().into_iter().map(unmeasured).collect();
     if status.surplus > 0 {
         warnings.push(format!(
             "{} cells have seeds after the last repetition and are not used\n\
@@ -468,7 +474,7 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
     for (name, why) in &status.disturbed {
         println!("  disturbed  {name}: {why}");
     }
-    for warning in warnings(&folder, &status) {
+    for warning in warnings(&folder, &plan, &status) {
         eprintln!("warning: {warning}");
     }
     // While another process runs the campaign, nothing needs to be resumed.

@@ -266,3 +266,16 @@ fn selected_figures_with_kept_runs() {
     assert!(page.contains(&again.replace("CROWD", &crowd)), "the command that makes it again");
     assert!(page.contains("4 points, 2 seeds each") && page.contains("<svg") && !page.contains("<script"));
 }
+
+#[test]
+fn unmeasured_metric_is_told_first() {
+    let place = place("unmeasured");
+    let folder = place.0.join("crowd");
+    let figure = "[[figure]]\nname = \"cpu\"\nmetric = \"cpu_percent\"\nx = \"router\"\n";
+    fs::write(folder.join("campaign.toml"), format!("{CAMPAIGN}{figure}")).unwrap();
+    let (_, _, told) = farlink(&folder, "campaign run campaign.toml --repetitions 1 --only cpu --out out");
+    let first = told.lines().next().unwrap_or_default();
+    assert!(first.contains("figure cpu: no simulated run has `cpu_percent`"), "{told}");
+    let (_, _, told) = farlink(&folder, "campaign run campaign.toml --repetitions 1 --only overhead --out other");
+    assert!(!told.contains("no simulated run"), "{told}");
+}

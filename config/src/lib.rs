@@ -2,7 +2,7 @@
 //! with its line, the expected value and the most similar key.
 //!
 //! The crate declares only the keys that node files and scenarios share: those of [`node`], [`security`], [`custody`],
-//! [`reports`], [`tunnel`] and [`quota`]. Reference pages are generated from the same declarations ([`docs`]). Only
+//! [`reports`], [`tunnel`], [`quota`] and [`machine`]. Reference pages are generated from the same declarations ([`docs`]). Only
 //! [`read_text`] opens files. Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod docs;
 mod errors;
 mod input;
 mod keys;
+pub mod machine;
 pub mod node;
 pub mod quota;
 mod reader;

@@ -1,8 +1,8 @@
 //! `docs/reference/scenario.md`, made from the table of keys.
 
 use crate::keys::{
-    BURST, CONTACT, CUSTODY, DIRECTION, EXPECT, LAYER_SECTIONS, LINK, MEASURE, NODE, OUTAGES, QUOTA, REPORTS,
-    ROW_TABLES, SCENARIO, SECURITY, TCP, TRAFFIC, TRAFFIC_BUNDLES, TRAFFIC_FILE, TRAFFIC_PING, TUNNEL,
+    BURST, CONTACT, CUSTODY, DIRECTION, EXPECT, LAYER_SECTIONS, LINK, MACHINE_TABLES, MEASURE, NODE, OUTAGES, QUOTA,
+    REPORTS, ROW_TABLES, SCENARIO, SECURITY, TCP, TRAFFIC, TRAFFIC_BUNDLES, TRAFFIC_FILE, TRAFFIC_PING, TUNNEL,
 };
 use crate::keys_flow::FLOW;
 use crate::keys_group::GROUP;
@@ -39,6 +39,7 @@ pub fn reference() -> String {
 fn sections() -> Vec<&'static Section> {
     let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
     sections.extend(ROW_TABLES.iter().map(|(_, section)| section));
+    sections.extend(MACHINE_TABLES.iter());
     sections.extend([&*CUSTODY, &*REPORTS, &HOST, &TCP]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);

@@ -16,6 +16,12 @@ impl Scenario {
                 all.push(format!("link `{}` appears at {at}, and the run ends at {end}", link.name));
             }
         }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let announces = node.machine.iter().any(|given| given.table == "discovery");
+            if announces && !self.ends_of(index).iter().any(|end| self.links[end.link].found) {
+                all.push(format!("`discovery` of node `{}` has no effect: no link of it has found = true", node.name));
+            }
+        }
         for fault in self.faults.iter().filter(|fault| fault.at >= self.duration) {
             let (at, end) = (format_duration(fault.at), format_duration(self.duration));
             all.push(format!("a fault begins at {at}, and the run ends at {end}"));

@@ -220,6 +220,12 @@ impl Scenario {
         // At most 16 notes of a kind, because a group may have thousands of nodes with the same host.
         let hosts = self.nodes.iter().filter(limited).take(16).map(note);
         let hosts = hosts.chain(self.nodes.iter().filter_map(image).take(16));
+        let machine = |node: &crate::Node| {
+            let keys = node.machine.iter().map(|given| format!("{}.{}", given.table, given.key));
+            let keys = keys.collect::<Vec<_>>().join(", ");
+            format!("Settings of the machine of {} ({keys}) have no effect in a simulation.", node.name)
+        };
+        let machines = self.nodes.iter().filter(|node| !node.machine.is_empty()).take(16).map(machine);
         let baseline = self.phases.iter().any(|phase| phase.kind == PhaseKind::Baseline);
         let baseline = baseline.then(|| "A simulation has no baseline: its phase only passes.".to_string());
         let retention = self.phases.iter().any(|phase| phase.kind == PhaseKind::Retention);
@@ -229,6 +235,6 @@ impl Scenario {
         let until = until.then(|| "In a simulation phases end at their latest: `until` has no effect.".to_string());
         let never = (0..self.phases.len()).filter(|phase| self.latest_span(*phase).is_none());
         let never = never.map(|phase| format!("Phase {} does not begin in a simulation.", self.phases[phase].name));
-        hosts.chain(replaced).chain(baseline).chain(retention).chain(until).chain(never).collect()
+        hosts.chain(replaced).chain(machines).chain(baseline).chain(retention).chain(until).chain(never).collect()
     }
 }

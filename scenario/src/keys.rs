@@ -5,7 +5,7 @@
 use crate::settings::row_keys;
 use farlink_base::{CUSTODY_TERMS, LINK_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
-use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
+use farlink_config::{Fallback, Key, Kind, Section, key, machine, other, quota, reports, setting_keys};
 use std::sync::LazyLock;
 
 const NODE_NAME: Kind = other("name of a node", "\"ground\"");
@@ -111,7 +111,11 @@ pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     let (store, top) = (row_keys("store"), row_keys(""));
     let table =
         |(table, section): &(&'static str, Section)| key(table, Kind::Table(section.name), Absent, section.help);
-    let tables: Vec<Key> = ROW_TABLES.iter().map(table).collect();
+    let mut tables: Vec<Key> = ROW_TABLES.iter().map(table).collect();
+    tables.extend(MACHINE_TABLES.iter().map(|section| {
+        let name = section.name.trim_start_matches("node.");
+        key(name, Kind::Table(section.name), Absent, section.help)
+    }));
     let keys = [
         NODE_STORE,
         &store,
@@ -135,8 +139,39 @@ pub static ROW_TABLES: LazyLock<Vec<(&'static str, Section)>> = LazyLock::new(||
         ("app", "node.app", "The application interface, as in `[app]` of a node's file."),
         ("log", "node.log", "The log, as in `[log]` of a node's file."),
     ];
-    tables.map(|(table, name, help)| (table, Section { name, help, keys: row_keys(table).leak() })).into()
+    let keys = |table| match table {
+        "app" => [row_keys(table), unsimulated(machine::APP)].concat(),
+        _ => row_keys(table),
+    };
+    tables.map(|(table, name, help)| (table, Section { name, help, keys: keys(table).leak() })).into()
 });
+
+/// Tables about a node's machine, without settings; they have the names of tables of a node file.
+pub static MACHINE_TABLES: LazyLock<[Section; 2]> = LazyLock::new(|| {
+    [
+        Section {
+            name: "node.discovery",
+            help: "How the node announces itself on its links with `found = true`, as in `[discovery]` of a node's file; its other keys follow from these links.",
+            keys: unsimulated(machine::DISCOVERY).leak(),
+        },
+        Section {
+            name: "node.api",
+            help: "The control API over TCP, as in `[api]` of a node's file.",
+            keys: unsimulated(machine::API).leak(),
+        },
+    ]
+});
+
+/// Declares keys about a node's machine, which simulations ignore.
+fn unsimulated(keys: &[Key]) -> Vec<Key> {
+    let noted = |key: &Key| {
+        // Sections are made once for the life of the program, so their texts may leak.
+        let help = format!("{} Simulations ignore it: a simulated node has no machine.", key.help).leak();
+        // The testbed's own defaults are its links' (`[discovery]`) and a node file's.
+        Key { help, ..*key }
+    };
+    keys.iter().map(noted).collect()
+}
 
 const NODE_STORE: &[Key] = &[
     key("name", Kind::Name, Required, "Its name here, in host names and in reports."),
@@ -422,7 +457,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
         node: Section {
             name: format!("node.{}", layer.name).leak(),
             help: format!("Parameters of {title} at this node, for all its links.{}", tls_help(layer)).leak(),
-            keys: setting_keys(&layer.settings()).leak(),
+            keys: [setting_keys(&layer.settings()), unsimulated(&layer_keys(layer))].concat().leak(),
         },
         link: Section {
             name: format!("link.{}", layer.name).leak(),
@@ -430,6 +465,12 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
             keys: link.leak(),
         },
     }
+}
+
+/// Keys about the machine that a layer's table has.
+pub fn layer_keys(layer: &LayerInfo) -> Vec<Key> {
+    let offload = (layer.medium == Medium::Datagrams).then_some(machine::OFFLOAD);
+    offload.into_iter().chain([machine::SHARD]).collect()
 }
 
 fn tls_help(layer: &LayerInfo) -> &'static str {

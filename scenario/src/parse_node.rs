@@ -1,7 +1,7 @@
 //! Nodes: names and IDs, store, policies, parameters of layers.
 
 use crate::defaults::defaults;
-use crate::keys::{self, LayerSections};
+use crate::keys::{self, LayerSections, ROW_TABLES};
 use crate::keys_group::GROUP;
 use crate::motion::Group;
 use crate::names::Names;
@@ -11,6 +11,7 @@ use farlink_base::{Duration, EndpointId, NodeId, Priority, TunnelTerms};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use farlink_config::codes::report_clashes;
 use farlink_config::custody::CustodyRules;
+use farlink_config::machine::{self, MachineKey, machine_keys};
 use farlink_config::reports::{ReportRules, reports};
 use farlink_config::security::{is_shadowed, refuse_second_service, rule, shadowed};
 use farlink_config::{Input, Reader, SpannedValue, choose};
@@ -191,6 +192,7 @@ fn node(reader: &Reader<'_>) -> Node {
         host: crate::parse_host::host(reader),
         tcp: tcp(reader),
         layers: layers(reader),
+        machine: machine(reader),
         security: Vec::new(),
         position: reader.custom("position", point),
     }
@@ -262,6 +264,36 @@ fn layers(reader: &Reader<'_>) -> Vec<(&'static str, Settings)> {
         Some((layer.name, reader.table(layer.name, &sections.node)?.settings()))
     };
     sections.filter_map(given).collect()
+}
+
+/// Keys about the node's machine, of its layers and of its tables.
+fn machine(reader: &Reader<'_>) -> Vec<MachineKey> {
+    let mut all = Vec::new();
+    let shards = reader.setting("shards").unwrap_or(1);
+    for (layer, sections) in LAYERS.iter().zip(keys::LAYER_SECTIONS.iter()) {
+        let Some(table) = reader.table(layer.name, &sections.node) else { continue };
+        let given = machine_keys(&table, layer.name, &keys::layer_keys(layer));
+        let shard = given.iter().find(|given| given.key == "shard").and_then(|given| given.value.parse().ok());
+        if let Some(shard) = shard.filter(|shard: &u64| *shard >= shards) {
+            table.fail("shard", format!("there is no shard {shard}: `shards` is {shards}"), "they count from 0");
+        }
+        all.extend(given);
+    }
+    let app = ROW_TABLES.iter().find(|(table, _)| *table == "app").map(|(_, section)| section);
+    let [discovery, api] = &*keys::MACHINE_TABLES;
+    let tables = [
+        ("app", app, machine::APP),
+        ("discovery", Some(discovery), machine::DISCOVERY),
+        ("api", Some(api), machine::API),
+    ];
+    for (table, section, keys) in tables {
+        all.extend(section.into_iter().flat_map(|section| machine_keys(&reader.overlaid(table, section), table, keys)));
+    }
+    let api = reader.overlaid("api", api);
+    if api.given("listen") && !api.given("token_file") {
+        api.fail("listen", "needs a `token_file`", "write e.g. token_file = \"control.token\"");
+    }
+    all
 }
 
 fn check_policies(reader: &Reader<'_>, router: &Policy, control: &Policy) {

@@ -13,6 +13,7 @@ use farlink_base::{
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, Tls};
 use farlink_config::custody::CustodyRules;
+use farlink_config::machine::MachineKey;
 use farlink_config::quota::Quota;
 use farlink_config::reports::ReportRules;
 use farlink_link::DirectionSpec;
@@ -130,6 +131,8 @@ pub struct Node {
     pub tcp: Tcp,
     /// Parameters of convergence layers at this node, by the layer's name.
     pub layers: Vec<(&'static str, Settings)>,
+    /// Keys about the node's machine that the scenario gives; simulations ignore them.
+    pub machine: Vec<MachineKey>,
     /// BPSec rules, in the order in which they are tried.
     pub security: Vec<Rule>,
     /// Position in the drawn topology, 0 to 1 from left and top; `None`: laid out automatically.

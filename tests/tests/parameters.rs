@@ -4,6 +4,7 @@
 use farlink_base::node::params;
 use farlink_base::{LINK_TERMS, LinkTerms, NodeParam, NodeSettings, Setting, Unit};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
+use farlink_config::Key;
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};
 use farlink_node::config::NodeConfig;
@@ -76,6 +77,10 @@ fn simulated(scenario: &Scenario) -> Config {
 }
 
 fn in_the_testbed(scenario: &Scenario) -> Config {
+    written_by_testbed(scenario).stack
+}
+
+fn written_by_testbed(scenario: &Scenario) -> NodeConfig {
     let folder = tempfile::tempdir().expect("a folder");
     let epoch = farlink_base::DtnTime(1_000);
     let context = NodeContext {
@@ -87,7 +92,7 @@ fn in_the_testbed(scenario: &Scenario) -> Config {
         real_time: true,
     };
     Farlink::default().prepare(&context).expect("the node's files");
-    NodeConfig::load(&folder.path().join(CONFIGURATION)).unwrap_or_else(|e| panic!("{e:#?}")).stack
+    NodeConfig::load(&folder.path().join(CONFIGURATION)).unwrap_or_else(|e| panic!("{e:#?}"))
 }
 
 /// Calls `check` with every parameter that a scenario can set for a layer or its links.
@@ -244,6 +249,97 @@ fn all_node_settings_reach_the_engine() {
         let found = [node, simulated(&scenario), in_the_testbed(&scenario)].map(|config| obeyed(config, row));
         assert_eq!(found, [Some(value); 3], "{}: node file, simulator, testbed", row.path);
     }
+}
+
+#[test]
+fn machine_keys_reach_the_node() {
+    let text = |found: &str, own: &str| {
+        format!(
+            "name = \"p\"\nduration = \"1 s\"\n[node_defaults]\nshards = 3\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{own}\
+             [[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"x\"\nbetween = [\"a\", \"b\"]\n\
+             layer = \"tcpclv4\"\n{found}[[link]]\nname = \"y\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n"
+        )
+    };
+    let keys = "ltp = { shard = 2, offload = false }\ntcpclv4 = { shard = 1 }\n\
+        app = { socket_mode = \"660\", listen = \"127.0.0.1:7\" }\n\
+        api = { listen = \"127.0.0.1:8\", token_file = \"words\" }\n";
+    let scenario = Scenario::parse(&text("", keys)).unwrap_or_else(|e| panic!("{e:#?}"));
+    let node = written_by_testbed(&scenario);
+    let layers: Vec<_> = node.layers.iter().map(|layer| (layer.name.as_str(), layer.shard, layer.offload)).collect();
+    assert_eq!(layers, [("ltp", 2, false), ("tcpclv4", 1, false)]);
+    assert_eq!((node.app.socket_mode, node.app.listen), (0o660, Some("127.0.0.1:7".parse().unwrap())));
+    assert_eq!(node.api.listen, Some("127.0.0.1:8".parse().unwrap()));
+    assert!(node.api.token_file.is_some_and(|file| file.ends_with("words")));
+    let notes = scenario.notes_of_simulation().join("\n");
+    assert!(notes.contains("machine of a (ltp.offload, ltp.shard, tcpclv4.shard, app.socket_mode"), "{notes}");
+
+    let keys = "shards = 1\ndiscovery = { interval = \"3 s\", neighbours = 5 }\n";
+    let scenario = Scenario::parse(&text("found = true\n", keys)).unwrap_or_else(|e| panic!("{e:#?}"));
+    let found = written_by_testbed(&scenario).discovery.expect("discovery");
+    assert_eq!((found.interval.as_nanos(), found.neighbours), (3_000_000_000, 5));
+    assert!(scenario.doubts().is_empty(), "{:?}", scenario.doubts());
+    let scenario = Scenario::parse(&text("", keys)).expect("a scenario");
+    assert!(scenario.doubts().join("\n").contains("`discovery` of node `a` has no effect"), "{:?}", scenario.doubts());
+
+    for (wrong, because) in [
+        ("ltp = { shard = 3 }\n", "there is no shard 3"),
+        ("tcpclv4 = { offload = false }\n", "offload"),
+        ("app = { socket_mode = \"999\" }\n", "not permission bits"),
+        ("app = { listen = \"host\" }\n", "not an address"),
+        ("api = { listen = \"127.0.0.1:8\" }\n", "token_file"),
+        ("discovery = { interval = \"1 ms\" }\n", "not between 1 s and 10 min"),
+    ] {
+        let errors = Scenario::parse(&text("", wrong)).expect_err(wrong);
+        let errors: String = errors.iter().map(ToString::to_string).collect();
+        assert!(errors.contains(because), "{wrong}: {errors}");
+    }
+}
+
+/// Keys of a node's file that a scenario has by another name, or that follow from its nodes, links, tunnels and rules.
+const DERIVED: &[(&str, &[&str])] = &[
+    // `id`; `store`; a folder of the run.
+    ("node", &["node_ids", "store", "layer", "link", "routes", "plan", "events", "quota", "tunnel"]),
+    ("store", &["kind", "dir"]),
+    // Of the links that use the layer, and of the node's certificate and keys, made for each run.
+    ("layer", &["kind", "listen", "node_id", "engine", "keys", "certificate", "key", "authorities"]),
+    // The link's layer, its other node, and the direction's rate and delay.
+    ("link", &["layer", "peer", "address", "rate", "one_way_delay", "node_id", "engine", "key"]),
+    ("discovery", &["to", "listen", "interfaces", "accept", "layers"]),
+    ("app", &["socket"]),
+    ("api", &["socket"]),
+    ("security", &["keys", "starts", "rule"]),
+];
+
+#[test]
+fn all_node_keys_are_scenario_keys() {
+    use farlink_node::config::keys as node;
+    use farlink_scenario::keys as scenario;
+    let mut missing = Vec::new();
+    let mut compare = |table: &str, here: &[Key], there: &[Key]| {
+        let derived = DERIVED.iter().find(|(name, _)| *name == table).map_or(&[][..], |(_, keys)| keys);
+        let has = |name: &str| there.iter().any(|key| key.name == name || key.name == format!("{table}_{name}"));
+        missing.extend(
+            here.iter()
+                .filter(|key| !has(key.name) && !derived.contains(&key.name))
+                .map(|key| format!("{table}.{}", key.name)),
+        );
+    };
+    let own = scenario::NODE.keys;
+    compare("node", node::NODE.keys, own);
+    compare("store", node::STORE.keys, own);
+    let tables = scenario::ROW_TABLES.iter().map(|(_, section)| section).chain(scenario::MACHINE_TABLES.iter());
+    let tables: Vec<_> = tables.collect();
+    let named = |name: &str| tables.iter().find(|section| section.name == format!("node.{name}")).expect(name).keys;
+    for section in [&node::LIMITS, &node::APP, &node::API, &node::DISCOVERY, &node::LOG, &node::SECURITY] {
+        compare(section.name, section.keys, named(section.name));
+    }
+    for (layer, sections) in node::LAYER_SECTIONS.iter().zip(scenario::LAYER_SECTIONS.iter()) {
+        compare("layer", layer.layer.keys, sections.node.keys);
+        compare("link", layer.link.keys, &[sections.link.keys, scenario::LINK.keys].concat());
+    }
+    compare("custody", node::CUSTODY.keys, &[scenario::CUSTODY.keys, own].concat());
+    compare("compressed_reports", node::COMPRESSED.keys, scenario::REPORTS.keys);
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -87,10 +87,12 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     toml.table("app");
     toml.text("socket", SOCKET);
     toml.rows("app", &rows);
+    toml.machine("app", here);
     let told = |end: &LinkEnd| !node.scenario.links[end.link].lasts() && !node.scenario.links[end.link].found;
     let changes = node.scenario.ends_of(node.index).iter().any(told);
     toml.table("api");
     toml.text("socket", if changes { CONTROL } else { "" });
+    toml.machine("api", here);
     security(&here.security, &rows, &mut toml);
     toml.table("events");
     toml.text("file", EVENTS);
@@ -168,7 +170,11 @@ fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
     toml.table("discovery");
     toml.value("to", list(&to));
     toml.value("listen", list(&[format!("0.0.0.0:{ANNOUNCED_AT}")]));
-    toml.text("interval", ANNOUNCED_EVERY);
+    let own = &node.scenario.nodes[node.index];
+    if !own.machine.iter().any(|given| (given.table, given.key) == ("discovery", "interval")) {
+        toml.text("interval", ANNOUNCED_EVERY);
+    }
+    toml.machine("discovery", own);
     toml.value("accept", list(&accept));
     toml.value("layers", list(&layers.map(|layer| layer.name).collect::<Vec<_>>()));
 }
@@ -194,6 +200,7 @@ fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
             toml.text("keys", KEYS);
         }
         toml.settings(&layer.kind.settings(), here.layer_settings(layer.kind));
+        toml.machine(layer.kind.name, here);
         if let Some(files) = shows.filter(|_| here.tls(layer.kind) != Tls::Forbid) {
             toml.text("certificate", &files.certificate);
             toml.text("key", &files.key);
@@ -353,6 +360,12 @@ impl Toml {
             if let Some((_, value)) = given.iter().find(|(path, _)| *path == row.path) {
                 self.value(row.name(), row.setting().in_toml(*value));
             }
+        }
+    }
+    /// Writes those keys of one table about the node's machine that the scenario gives.
+    fn machine(&mut self, table: &str, node: &Node) {
+        for given in node.machine.iter().filter(|given| given.table == table) {
+            self.value(given.key, &given.value);
         }
     }
     /// Writes every setting of a table, with its value in `terms`.

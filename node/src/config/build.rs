@@ -4,6 +4,7 @@ use super::keys;
 use super::{ApiSettings, AppSettings, EventsSettings, Findings, LinkSettings, NodeConfig, policies};
 use farlink_base::{Accel, ConfigError, DataVolume, NodeSettings};
 use farlink_bundle::EndpointId;
+use farlink_config::machine::{permission_bits, socket_address};
 use farlink_config::node::{RowsAt, node_settings};
 use farlink_config::{Errors, Input, Reader, Section};
 use farlink_stack::{Config, LayerConfig, LinkConfig, Quota, StoreConfig, StoreKind};
@@ -194,19 +195,6 @@ fn address(reader: &Reader<'_>, key: &str) -> Option<SocketAddr> {
     reader.custom(key, |input| socket_address(input.text()?))
 }
 
-/// Parses permission bits in octal digits.
-fn mode(text: &str) -> Result<u32, String> {
-    // `from_str_radix` would accept a sign.
-    let is_octal = text.bytes().all(|digit| digit.is_ascii_digit());
-    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| is_octal && *bits <= 0o777);
-    bits.ok_or_else(|| format!("`{text}` are not permission bits in octal digits"))
-}
-
-/// Parses an IP address with a port.
-pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("`{text}` is not an address with a port"))
-}
-
 fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, Option<std::path::PathBuf>) {
     let store = top.table_or_empty("store", &keys::STORE);
     let dir = store.text("dir");
@@ -291,7 +279,7 @@ fn app(top: &Reader<'_>, folder: &Path) -> AppSettings {
     let app = top.table_or_empty("app", &keys::APP);
     AppSettings {
         socket: app.text("socket").map(|path| folder.join(path)),
-        socket_mode: app.custom("socket_mode", |input| mode(input.text()?)).unwrap_or(0o600),
+        socket_mode: app.custom("socket_mode", |input| permission_bits(input.text()?)).unwrap_or(0o600),
         listen: address(&app, "listen"),
     }
 }

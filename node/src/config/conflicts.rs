@@ -136,7 +136,7 @@ fn push(
 /// Reports socket paths that are too long or equal. Unless the file sets the path of the control socket (`given`), its
 /// length is not checked.
 pub fn sockets(top: &Reader<'_>, app: Option<&Path>, api: Option<&Path>, given: bool) {
-    let readers = [("app", &*keys::APP, app), ("api", &keys::API, api.filter(|_| given))];
+    let readers = [("app", &*keys::APP, app), ("api", &*keys::API, api.filter(|_| given))];
     for (name, section, path) in readers {
         let Some(path) = path else { continue };
         let length = path.as_os_str().len();
@@ -147,7 +147,7 @@ pub fn sockets(top: &Reader<'_>, app: Option<&Path>, api: Option<&Path>, given: 
         }
     }
     if app.is_some() && app == api {
-        let (table, section, other) = if given { ("api", &keys::API, "app") } else { ("app", &*keys::APP, "api") };
+        let (table, section, other) = if given { ("api", &*keys::API, "app") } else { ("app", &*keys::APP, "api") };
         let what = format!("is the socket of [{other}] too");
         top.table_or_empty(table, section).fail("socket", what, "give each a path of its own");
     }

@@ -1,11 +1,11 @@
 //! Settings of `[discovery]`: where this node announces itself, and which discovered neighbours it accepts.
 
-use super::build::socket_address;
 use super::keys;
 use farlink_base::Duration;
 use farlink_base::layer::Medium;
 use farlink_cla::tcpcl_v4::Tls;
 use farlink_config::custody::patterns;
+use farlink_config::machine::{self, socket_address};
 use farlink_config::{Input, Reader, nearest};
 use farlink_stack::{LayerConfig, LayerKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,10 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Default destination of beacons: the group and port of dtn7-rs.
 const GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 26)), PORT);
 const PORT: u16 = 3003;
-/// Shortest interval between beacons.
-const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Longest interval: receivers accept no longer one.
-const INTERVAL_MAX: Duration = farlink_cla::announce::PERIOD_MAX;
+// Receivers accept no longer interval.
+const _: () = assert!(machine::INTERVALS[1].as_nanos() == farlink_cla::announce::PERIOD_MAX.as_nanos());
 /// Longest name of an interface, bytes (netdevice(7): IFNAMSIZ, less the terminating zero).
 const INTERFACE_MAX: usize = 15;
 
@@ -53,15 +51,11 @@ pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySetting
         let hint = format!("add \"{}\"", every(lost.is_ipv4()));
         table.fail("listen", format!("has no address of the family of {lost}, so nothing can be sent there"), hint);
     }
-    let interval = table.duration("interval").unwrap_or_default();
-    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
-        table.fail("interval", "is not between 1 s and 10 min", "give e.g. \"5 s\"");
-    }
     Some(DiscoverySettings {
         to,
         listen,
         interfaces: table.custom("interfaces", interfaces).unwrap_or_default(),
-        interval,
+        interval: machine::interval(&table).unwrap_or_default(),
         accept: patterns(&table, "accept").unwrap_or_else(|| vec!["*".into()]),
         layers: usable(&table, layers, top.named_tables("layer").len()),
         neighbours: table.count("neighbours").unwrap_or(1) as usize,

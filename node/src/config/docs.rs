@@ -31,11 +31,11 @@ pub fn example() -> String {
     out.push_str("\n[routes]                          # static routes, tried when the router has none\n");
     out.push_str("\"ipn:5.*\" = \"ipn:2.0\"\n");
     let sections = [
-        &keys::DISCOVERY,
+        &*keys::DISCOVERY,
         &keys::PLAN,
         &keys::ROUTER,
         &keys::CONTROL,
-        &*keys::CUSTODY,
+        &keys::CUSTODY,
         &keys::COMPRESSED,
         &keys::LIMITS,
         &keys::APP,

@@ -6,6 +6,7 @@
 use farlink_base::{CUSTODY_TERMS, LINK_TERMS, REPORT_TERMS, TUNNEL_TERMS, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::custody::PATTERNS;
+use farlink_config::machine;
 use farlink_config::node::row_keys;
 use farlink_config::security::RULE as RULE_KEYS;
 use farlink_config::{Fallback, Key, Kind, Section, custody, key, other, quota, reports, setting_keys};
@@ -16,8 +17,6 @@ use Kind::{Choice, Count, Flag, Text};
 
 const NODE_IDS: Kind = other("node ID, or list of them", "[\"ipn:1.0\"]");
 const NODE_ID: Kind = other("node ID", "\"ipn:2.0\"");
-const LOCAL_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4242\"");
-const API_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4280\"");
 const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.0\" }");
 const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
 const CONTROL_SOCKET: Kind = other("file, relative to this one", "\"node.control.sock\"");
@@ -91,14 +90,6 @@ fn listen(layer: &LayerInfo) -> Key {
     let help = "Addresses served; a single one is also where this side comes from when it connects. Without it, none.";
     key("listen", other("addresses with ports", example), Absent, help)
 }
-const SHARD: Key = key(
-    "shard",
-    other("number of a shard, from 0", "0"),
-    Absent,
-    "Which of the node's `shards` owns it, and the links that use it; without it, they are dealt in the order of the file.",
-);
-const OFFLOAD: Key =
-    key("offload", Flag, Is("true"), "Segmentation offload and receive coalescing where the kernel has them.");
 const OWN_NODE_ID: Key = key(
     "node_id",
     other("node ID", "\"ipn:1.0\""),
@@ -182,7 +173,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
         Introduction::None => {}
     }
     match layer.medium {
-        Medium::Datagrams => of_layer.insert(0, OFFLOAD),
+        Medium::Datagrams => of_layer.insert(0, machine::OFFLOAD),
         Medium::Streams => of_link.push(CONNECT),
     }
     if layer.settings().iter().any(|setting| setting.name == "tls") {
@@ -196,7 +187,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
         layer: Section {
             name: "layer",
             help: layer.title,
-            keys: keys(&[KIND, listen(layer), SHARD], &of_layer, &layer.settings()),
+            keys: keys(&[KIND, listen(layer), machine::SHARD], &of_layer, &layer.settings()),
         },
         link: Section { name: "link", help: layer.title, keys: keys(&of_every_link, &of_link, &layer.link_settings()) },
     }
@@ -215,10 +206,8 @@ const INTERFACES: Kind = other("names of interfaces", "[\"eth0\"]");
 const LAYER_NAMES: Kind = other("names of layers", "[\"tcpclv4\"]");
 
 /// Keys of the table `[discovery]`.
-pub const DISCOVERY: Section = Section {
-    name: "discovery",
-    help: "Neighbours found by announcements, as dtn7-rs makes them; read again on SIGHUP.",
-    keys: &[
+pub static DISCOVERY: LazyLock<Section> = LazyLock::new(|| {
+    let own = [
         key(
             "to",
             GROUPS,
@@ -227,7 +216,6 @@ pub const DISCOVERY: Section = Section {
         ),
         key("listen", HEARS, Absent, "Where announcements are heard; without it, port 3003 of all addresses."),
         key("interfaces", INTERFACES, Absent, "Interfaces used for it; without it, those the kernel chooses."),
-        key("interval", Kind::Duration, Is("5 s"), "Time between announcements; a neighbour is gone after three."),
         key("accept", PATTERNS, Absent, "Node IDs of neighbours that are reached; without it, all."),
         key(
             "layers",
@@ -235,10 +223,10 @@ pub const DISCOVERY: Section = Section {
             Absent,
             "Layers announced, by which neighbours are reached, those preferred first; without it, all over TCP.",
         ),
-        key("require_tls", Flag, Is("false"), "Only layers whose sessions must be secured: tls = \"require\"."),
-        key("neighbours", Count(1, 1000), Is("32"), "Most neighbours found at once."),
-    ],
-};
+    ];
+    let help = "Neighbours found by announcements, as dtn7-rs makes them; read again on SIGHUP.";
+    Section { name: "discovery", help, keys: [&own, machine::DISCOVERY].concat().leak() }
+});
 
 /// Keys of the table `[plan]`.
 pub const PLAN: Section = Section {
@@ -301,38 +289,21 @@ pub const QUOTA: Section = Section {
 };
 
 /// Keys of the table `[app]`.
-pub static APP: LazyLock<Section> = LazyLock::new(|| with_rows("app", "The application interface.", APP_PLACES, &[]));
-const APP_PLACES: &[Key] = &[
-    key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
-    key(
-        "socket_mode",
-        other("permission bits", "\"660\""),
-        Is("600"),
-        "Who may attach: \"660\" lets its group in too.",
-    ),
-    key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
-];
+pub static APP: LazyLock<Section> = LazyLock::new(|| {
+    let socket = key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none.");
+    with_rows("app", "The application interface.", &[&[socket], machine::APP].concat(), &[])
+});
 
 /// Keys of the table `[api]`.
-pub const API: Section = Section {
-    name: "api",
-    help: "The control API.",
-    keys: &[
-        key(
-            "socket",
-            CONTROL_SOCKET,
-            Absent,
-            "Only its owner may connect; without it, beside this file and called after it; \"\": none.",
-        ),
-        key("listen", API_ADDRESS, Absent, "HTTP over TCP too; needs a `token_file`. Without it, none."),
-        key(
-            "token_file",
-            other("file, relative to this one", "\"control.token\""),
-            Absent,
-            "The token that clients over TCP show; made where it is missing. Only its owner may read it.",
-        ),
-    ],
-};
+pub static API: LazyLock<Section> = LazyLock::new(|| {
+    let socket = key(
+        "socket",
+        CONTROL_SOCKET,
+        Absent,
+        "Only its owner may connect; without it, beside this file and called after it; \"\": none.",
+    );
+    Section { name: "api", help: "The control API.", keys: [&[socket], machine::API].concat().leak() }
+});
 
 /// Keys of the table `[security]`.
 pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {

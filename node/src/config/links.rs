@@ -1,6 +1,6 @@
 //! Settings of convergence layers and links.
 
-use super::build::{endpoint, socket_address};
+use super::build::endpoint;
 use super::keys::{self, LayerSections};
 use super::{LayerSettings, LinkSettings};
 use crate::tls::Files;
@@ -10,6 +10,7 @@ use farlink_bundle::EndpointId;
 use farlink_cla::ltp::Authentication;
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium};
 use farlink_config::custody::terms;
+use farlink_config::machine::socket_address;
 use farlink_config::{Errors, Input, Reader, Tables, nearest};
 use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, LinkParams, Neighbour};
 use std::path::{Path, PathBuf};

@@ -39,9 +39,9 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
     }
     let files = [
         ("events", "file", config.events.as_ref().map(|events| events.file.as_path()), &keys::EVENTS),
-        ("api", "token_file", config.api.token_file.as_deref(), &keys::API),
+        ("api", "token_file", config.api.token_file.as_deref(), &*keys::API),
         ("app", "socket", config.app.socket.as_deref(), &*keys::APP),
-        ("api", "socket", config.api.socket.as_deref().filter(|_| config.api.socket_given), &keys::API),
+        ("api", "socket", config.api.socket.as_deref().filter(|_| config.api.socket_given), &*keys::API),
     ];
     for (table, key, file, section) in files {
         if let Some(file) = file.filter(|file| file.is_dir()) {

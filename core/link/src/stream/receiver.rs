@@ -10,12 +10,17 @@ const ACK_DELAY: Duration = Duration::from_millis(40);
 /// Longest time over which Linux merges arriving segments of a burst into one packet (receive offload), which it
 /// acknowledges once. The value combines the coalescing delay of an interface and the time resolution of our emulator.
 const TRAIN: Duration = Duration::from_micros(200);
+/// Window advertised at the beginning. It grows by twice what arrives, up to the buffer (Linux `tcp_grow_window`), which
+/// bounds only senders that more than triple their rate in a round trip, as Hybla does on long paths.
+const FIRST_WINDOW: u64 = 65_535;
 /// Number of segments at the beginning of a connection that are acknowledged at once (Linux `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     buffer: u64,
+    /// Largest window to advertise so far.
+    opened: u64,
     /// Next expected sequence number; `None` before the peer's SYN.
     next: Option<u64>,
     /// Segments that arrived out of order, by first sequence number: payload, and whether the FIN follows it.
@@ -67,6 +72,7 @@ impl Receiver {
     pub fn new(config: &Config) -> Receiver {
         Receiver {
             buffer: config.receive_buffer,
+            opened: config.receive_buffer.min(FIRST_WINDOW),
             next: None,
             early: BTreeMap::new(),
             selective: Selective::default(),
@@ -79,7 +85,7 @@ impl Receiver {
             train: Train::default(),
             last_acknowledged: 0,
             echo: None,
-            advertised: config.receive_buffer,
+            advertised: config.receive_buffer.min(FIRST_WINDOW),
         }
     }
 
@@ -91,7 +97,7 @@ impl Receiver {
         self.selective
     }
     pub fn window(&self) -> u64 {
-        self.buffer.saturating_sub(self.held.len())
+        self.buffer.saturating_sub(self.held.len()).min(self.opened)
     }
     /// Whether the peer's FIN arrived and all bytes before it were read.
     pub fn is_finished(&self) -> bool {
@@ -130,6 +136,7 @@ impl Receiver {
             self.ack_at = Some(now);
             return;
         }
+        self.opened = (self.opened + 2 * segment.payload.len()).min(self.buffer);
         self.unacknowledged += 1;
         let handed_over = self.train.join(now, segment.more);
         let in_order = segment.sequence <= next;
@@ -167,7 +174,7 @@ impl Receiver {
     /// Resumes reading; if the advertised window had become small, an acknowledgment advertises the new one at once.
     pub fn resume(&mut self, now: Instant) {
         self.paused = false;
-        if self.advertised < self.buffer / 2 {
+        if self.advertised < self.opened / 2 {
             self.ack_at = Some(now);
         }
     }

@@ -194,6 +194,24 @@ fn the_receive_window_bounds_goodput() {
 }
 
 #[test]
+fn receive_window_opens_in_round_trips() {
+    // A sender that would put 6 MB into the first round trip: 65,535 bytes, then twice what came before in addition.
+    let config = Config { congestion: Congestion::Ideal { window: 6_000_000 }, ..Config::default() };
+    let mut pair = StreamPair::new(path(1_000_000_000, 300), config);
+    pair.user[A].to_write = Payload::fill(9, 10_000_000);
+    pair.tell(A, Input::Connect);
+    let received = [1.0, 1.6, 2.2, 2.8].map(|seconds| {
+        pair.at(seconds);
+        pair.user[B].received.len()
+    });
+    assert!((60_000..=65_535).contains(&received[0]), "{received:?}");
+    for (before, after) in received.iter().zip(&received[1..]) {
+        let opened = after - before;
+        assert!((before * 2..=before * 2 + 66_000).contains(&opened), "{received:?}");
+    }
+}
+
+#[test]
 fn clean_link_reaches_full_rate() {
     let pair = StreamPair::transfer(path(10_000_000, 10), Config::default(), 10_000_000);
     let rate = 80e6 / pair.user[B].received_at.as_secs_f64();

@@ -13,6 +13,6 @@ pub mod schema;
 mod words;
 mod write;
 
-pub use names::{EventNames, node as node_name};
+pub use names::{EventNames, node as node_name, source as source_name};
 pub use schema::{EVENTS, EventInfo, info, is_event, reference};
 pub use words::Word;

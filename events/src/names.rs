@@ -105,6 +105,11 @@ pub fn node(node: NodeId) -> String {
     if node.is_named() { node.to_string() } else { format!("ipn:{}.0", node.0) }
 }
 
+/// Source of a bundle, as [`EventNames`] formats it.
+pub fn source(key: &BundleKey) -> String {
+    endpoint(key.source, key.service)
+}
+
 /// Formats an endpoint ID: `ipn:2.64`, or `dtn#5f3a…/2a` with the hash of the demux.
 pub(crate) fn endpoint(node: NodeId, service: u64) -> String {
     if node.is_named() { format!("{node}/{service:x}") } else { format!("ipn:{}.{service}", node.0) }

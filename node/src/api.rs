@@ -214,8 +214,7 @@ fn announced(one: &Announced) -> Value {
     })
 }
 fn link(link: &LinkStatus, heard: Option<&HeardNode>, faults: &HashMap<String, (f64, String)>) -> Value {
-    // Once a session is there, the error is history.
-    let fault = faults.get(&*link.name).filter(|_| link.state != "up");
+    let fault = faults.get(&*link.name);
     let found = heard.and_then(|(heard, _)| heard.iter().find(|one| one.link.as_ref() == Some(&link.name)));
     json!({
         "name": link.name,

@@ -8,23 +8,59 @@ const KEPT: usize = 400;
 /// Most node IDs of a certificate that a message names.
 const CERTIFIED_SHOWN: usize = 4;
 
+/// End of an LTP session whose peer did not answer (RFC 5326 section 3.2.4).
+const LTP_SILENCE: &str = "cancelled here: RLEXC (retransmission limit)";
+
 /// Names of the links, and their last errors.
 #[derive(Default, Debug)]
 pub struct LinkFaults {
     /// Name and peer of each link.
     links: HashMap<LinkId, (String, String)>,
+    /// Key that authenticates a link, and its file, in words.
+    keys: HashMap<LinkId, String>,
     last: HashMap<LinkId, (Instant, String)>,
 }
 
 impl LinkFaults {
-    /// Sets the name of a link, and of the node that it leads to.
-    pub fn name(&mut self, link: LinkId, name: &str, peer: &str) {
+    /// Sets the name of a link, of the node that it leads to, and of the key that authenticates it.
+    pub fn name(&mut self, link: LinkId, name: &str, peer: &str, key: Option<String>) {
+        self.forget(link);
         self.links.insert(link, (name.into(), peer.into()));
+        self.keys.extend(key.map(|key| (link, key)));
+    }
+    /// Notes that a link over LTP works.
+    pub fn recovered(&mut self, link: LinkId) {
         self.last.remove(&link);
+    }
+    /// Notes an error of LTP, and returns the end of its log line if it can be a matter of keys.
+    pub fn ltp(&mut self, link: LinkId, reason: &str, at: Instant) -> Option<Box<str>> {
+        let key = self.keys.get(&link);
+        let (what, hint) = match (reason, key) {
+            (_, Some(key)) if reason.contains("whose authentication is wrong") => (
+                format!(": it does not fit {key}"),
+                "both ends need the same secret: compare the files of `keys`; `farlink node reload` reads a corrected one",
+            ),
+            (_, Some(key)) if reason.contains("without the authentication") => (
+                format!(": expected was one by {key}"),
+                "write the same `key` into the peer's link, and its file of `keys`, or take it out on both sides",
+            ),
+            (_, Some(_)) if reason.contains("authenticat") => {
+                (String::new(), "write the same `authentication` on both sides")
+            }
+            (LTP_SILENCE, Some(key)) => (
+                format!(": the peer did not answer; this node's segments are authenticated by {key}"),
+                "does the peer run, at this address, and with the same key? Its log says what it discards",
+            ),
+            (LTP_SILENCE, None) => (": the peer did not answer".into(), ""),
+            _ => return None,
+        };
+        self.note(Some(link), at, &format!("{reason}{what}"));
+        (!hint.is_empty()).then(|| format!("{}{what}\nhint: {hint}", self.of(Some(link))).into())
     }
     /// Forgets a link that ended.
     pub fn forget(&mut self, link: LinkId) {
         self.links.remove(&link);
+        self.keys.remove(&link);
         self.last.remove(&link);
     }
     /// Link and its peer as ` on link b to ipn:2.0`; empty for an unconfigured link.
@@ -107,13 +143,31 @@ mod tests {
             faults.all().map(|(name, at, what)| format!("{name} {} {what}", at.0)).collect()
         };
         faults.note(Some(LinkId(1)), at, "nobody's");
-        faults.name(LinkId(1), "moon", "ipn:2.0");
+        faults.name(LinkId(1), "moon", "ipn:2.0", None);
         assert_eq!(all(&faults), Vec::<String>::new());
         faults.note(Some(LinkId(1)), at, "connection refused\nhint: start it");
         assert_eq!(all(&faults), ["moon 5 connection refused"]);
         assert_eq!((faults.of(Some(LinkId(1))), faults.of(None)), (" on link moon to ipn:2.0".into(), String::new()));
         faults.forget(LinkId(1));
         assert_eq!(all(&faults), Vec::<String>::new());
+    }
+
+    #[test]
+    fn ltp_errors_name_key_and_end() {
+        let (mut faults, link) = (LinkFaults::default(), LinkId(1));
+        let wrong = "LTP segment whose authentication is wrong";
+        assert_eq!(faults.ltp(link, wrong, Instant(1)), None, "of no configured link");
+        faults.name(link, "moon", "ipn:2.0", Some("key `links` of node.keys".into()));
+        let said = faults.ltp(link, wrong, Instant(1)).unwrap();
+        assert!(
+            said.starts_with(" on link moon to ipn:2.0: it does not fit key `links` of node.keys\nhint: "),
+            "{said}"
+        );
+        assert!(faults.ltp(link, LTP_SILENCE, Instant(2)).unwrap().contains(": the peer did not answer; "));
+        assert_eq!(faults.ltp(link, "LTP segment cut short", Instant(3)), None);
+        assert_eq!(faults.all().map(|(_, at, _)| at.0).collect::<Vec<_>>(), [2]);
+        faults.recovered(link);
+        assert_eq!(faults.all().count(), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::lists::Lists;
 use crate::log::{Crowd, LogLevel, more};
 use crate::metrics::Metrics;
 use crate::resolve::{Resolver, Wanted};
+use crate::security::{self, SealedBundles};
 use crate::shards::Mesh;
 use crate::streams::{Connector, Streams};
 use anyhow::Context;
@@ -23,7 +24,7 @@ use farlink_base::{Clock, DataVolume, Duration, Event, EventClass, Instant, Laye
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
 use farlink_routing::PlanIndex;
-use farlink_stack::{Input, Output, Stack, StoreKind};
+use farlink_stack::{Input, Output, SecurityCounts, Stack, StoreKind};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -115,6 +116,8 @@ pub struct Node {
     stopping: Option<Instant>,
     /// Limits log lines about bundles that fail a rule of security.
     alarms: Crowd,
+    /// Encrypted bundles for this node that no rule of it concerned.
+    unruled: u64,
     /// Time at which this run last recorded its time in the store.
     noted: Option<Instant>,
     /// Other shards of the node until their threads start; empty except in shard 0.
@@ -138,6 +141,7 @@ struct Io {
     stream: Option<StreamId>,
     /// Channels to other shards.
     mesh: Option<Box<Mesh>>,
+    sealed: SealedBundles,
 }
 
 impl Io {
@@ -146,6 +150,16 @@ impl Io {
         let (link, peer, reason) = match *event {
             Event::StoreDamage { file, .. } => return Some(self.disk.as_ref()?.damage(file).into()),
             Event::SessionRefused { link, peer, reason } => (link, peer, reason),
+            Event::Malformed { link: Some(link), reason, .. } if self.stream.is_none() => {
+                return self.streams.faults.ltp(link, reason, self.now);
+            }
+            Event::LtpSessionEnd { link, cancelled: true, why, .. } => {
+                return self.streams.faults.ltp(link, why, self.now);
+            }
+            Event::LtpSessionEnd { link, cancelled: false, .. } => {
+                self.streams.faults.recovered(link);
+                return None;
+            }
             Event::Malformed { link, reason, .. } => (link, None, reason),
             _ => return None,
         };
@@ -190,6 +204,7 @@ impl Sink<Output> for Io {
             Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_reported_by_other_shard(&event)) => {}
             Output::Event(event) => {
                 let about = self.about(&event);
+                self.sealed.look(&event);
                 self.events.push(self.now, event, about);
             }
             Output::Message(_) => {}
@@ -266,6 +281,7 @@ impl Node {
         let config_links = config.stack.links.iter().cloned().zip(config.links.iter().cloned());
         let config_links: Vec<_> = config_links.collect();
         let mesh = Mesh::of(&config);
+        let sealed = SealedBundles::new(config.stack.node_ids.iter().map(|id| id.node()).collect());
         let mut node = Node {
             stack,
             log,
@@ -283,6 +299,7 @@ impl Node {
             lists: Lists::default(),
             stopping: None,
             alarms: Crowd::default(),
+            unruled: 0,
             noted: None,
             io: Io {
                 poller,
@@ -298,6 +315,7 @@ impl Node {
                 now: clock::now(),
                 stream: None,
                 mesh,
+                sealed,
             },
             budget,
             siblings: Vec::new(),
@@ -648,18 +666,37 @@ impl Node {
         metrics.datagram_bytes_received.store(io.datagrams.bytes.0, Relaxed);
         metrics.datagram_bytes_sent.store(io.datagrams.bytes.1, Relaxed);
         metrics.datagrams_dropped.store(io.datagrams.dropped, Relaxed);
-        if let Some(alarm) = self.stack.take_security_alarm()
+        let (sealed, last) = io.sealed.take();
+        let alarm = match (self.stack.take_security_alarm(), sealed) {
+            // The engine counts a bundle that fails a rule, and has its reason.
+            (Some(alarm), _) => {
+                let keys = self.config.security.as_ref().map(|files| files.keys.as_path()).unwrap_or(Path::new(""));
+                Some(security::words(&alarm, keys))
+            }
+            (None, 0) => None,
+            (None, _) => {
+                self.unruled += sealed;
+                Some(security::sealed(last, self.config.security.is_some()))
+            }
+        };
+        if let Some(alarm) = alarm
             && let Some(times) = self.alarms.say(std::time::Instant::now())
         {
-            let keys = self.config.security.as_ref().map(|files| files.keys.as_path()).unwrap_or(Path::new(""));
-            tracing::warn!("{}{}", crate::security::words(&alarm, keys), more(times));
+            tracing::warn!("{alarm}{}", more(times));
         }
-        if let Some(done) = self.stack.security() {
+        if let Some(done) = self.security() {
+            let metrics = &self.io.metrics;
             metrics.security_made.store(done.made, Relaxed);
             metrics.security_verified.store(done.verified, Relaxed);
             metrics.security_failed.store(done.failed, Relaxed);
             metrics.security_missing.store(done.missing, Relaxed);
         }
+    }
+    /// Security operations performed; `None` if the node has no rules and received nothing that needs one.
+    pub(crate) fn security(&mut self) -> Option<SecurityCounts> {
+        let done = self.stack.security();
+        let counted = (done.is_some() || self.unruled > 0).then(|| done.unwrap_or_default());
+        counted.map(|done| SecurityCounts { failed: done.failed + self.unruled, ..done })
     }
     fn wait(&mut self) -> anyhow::Result<()> {
         let io = &mut self.io;

@@ -3,8 +3,10 @@
 
 use anyhow::{Context, Result, bail};
 use farlink_base::security::Service;
+use farlink_base::{BundleHandle, BundleKey, DeleteReason, Event, NodeId};
 use farlink_bundle::bpsec::SecurityFault;
 use farlink_stack::SecurityAlarm;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -83,9 +85,85 @@ pub(crate) fn words(alarm: &SecurityAlarm, keys: &Path) -> String {
     format!("a bundle from {source} to {destination} failed: {what}\nhint: {hint}")
 }
 
+/// Bundles for this node whose identity is remembered: one that cannot be decrypted is deleted soon after it was seen.
+const SEEN_MAX: usize = 64;
+
+/// Bundles that this node deleted because no rule here decrypts them, from the events of the engine.
+#[derive(Debug, Default)]
+pub(crate) struct SealedBundles {
+    own: Vec<NodeId>,
+    seen: VecDeque<(BundleHandle, BundleKey)>,
+    /// Number of bundles since the last [`SealedBundles::take`], and the last one's identity, if it is known.
+    fresh: (u64, Option<BundleKey>),
+}
+impl SealedBundles {
+    pub fn new(own: Vec<NodeId>) -> SealedBundles {
+        SealedBundles { own, ..SealedBundles::default() }
+    }
+    pub fn look(&mut self, event: &Event) {
+        match event {
+            Event::Seen { bundle, key, destination, .. } if self.own.contains(destination) => {
+                if self.seen.len() == SEEN_MAX {
+                    self.seen.pop_front();
+                }
+                self.seen.push_back((*bundle, *key));
+            }
+            Event::Deleted { bundle, reason: DeleteReason::UnknownSecurity } => {
+                let known = self.seen.iter().rev().find(|(seen, _)| seen == bundle);
+                self.fresh = (self.fresh.0 + 1, known.map(|(_, key)| *key));
+            }
+            _ => {}
+        }
+    }
+    /// Number of bundles since the last call, and the last one's identity.
+    pub fn take(&mut self) -> (u64, Option<BundleKey>) {
+        std::mem::take(&mut self.fresh)
+    }
+}
+
+/// Warning about a bundle for this node that no rule here decrypts; `has_rules` is whether there is any rule.
+pub(crate) fn sealed(bundle: Option<BundleKey>, has_rules: bool) -> String {
+    let from = bundle.map_or_else(String::new, |key| format!(" from {}", farlink_events::source_name(&key)));
+    let (lacks, do_what) = match has_rules {
+        false => ("this node has no [security]", "add [security] with the key of the source and a rule"),
+        true => ("no rule of [security] here decrypts it", "add a rule"),
+    };
+    format!(
+        "a bundle{from} to this node was deleted: it is encrypted, and {lacks}\n\
+         hint: {do_what}, role = \"acceptor\", service = \"confidentiality\"; docs/how-to/secure-bundles.md shows both \
+         sides"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn undecryptable_bundle_is_named_while_remembered() {
+        let mut sealed_ones = SealedBundles::new(vec![NodeId::ipn(2)]);
+        let seen = |number: u64, destination| Event::Seen {
+            bundle: BundleHandle(number),
+            key: BundleKey { source: NodeId::ipn(1), service: 64, time: 5, sequence: number, fragment: None },
+            destination: NodeId::ipn(destination),
+            destination_service: 7,
+            payload: 1,
+            size: 1,
+            priority: farlink_base::Priority::Normal,
+            lifetime_ms: 1,
+        };
+        let gone = |number, reason| Event::Deleted { bundle: BundleHandle(number), reason };
+        sealed_ones.look(&seen(1, 2));
+        (100..164).for_each(|number| sealed_ones.look(&seen(number, 3)));
+        sealed_ones.look(&gone(100, DeleteReason::Expired));
+        assert_eq!(sealed_ones.take(), (0, None));
+        sealed_ones.look(&gone(1, DeleteReason::UnknownSecurity));
+        let (count, last) = sealed_ones.take();
+        assert!(count == 1 && sealed(last, true).starts_with("a bundle from ipn:1.64 to this node"), "{last:?}");
+        (200..264).for_each(|number| sealed_ones.look(&seen(number, 2)));
+        sealed_ones.look(&gone(1, DeleteReason::UnknownSecurity));
+        assert_eq!(sealed_ones.take(), (1, None));
+    }
 
     #[test]
     fn alarm_names_source_key_and_file() {

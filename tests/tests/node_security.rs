@@ -135,6 +135,60 @@ fn unsigned_bundles_are_not_delivered() {
 }
 
 #[test]
+fn encrypted_bundle_without_rule_warns() {
+    for rules in [None, Some(vec![rule(SOURCE, "integrity", "cipher", "")])] {
+        let pair = Pair::new("tcpclv4", true);
+        (1..=2).for_each(|number| write_keys(&pair, number, &[key("cipher", 1)]));
+        let a = start(&pair, 1, &[rule(SOURCE, "confidentiality", "cipher", "")]);
+        let b = pair.start(2, &rules.as_ref().map_or_else(String::new, |rules| security(2, rules)));
+        assert!(send(&mut a.client("99", 0), "ipn:2.64", b"unreadable"));
+        let why =
+            if rules.is_some() { "no rule of [security] here decrypts it" } else { "this node has no [security]" };
+        let warning = format!(
+            "WARN farlink_node::node: a bundle from ipn:1.99 to this node was deleted: it is encrypted, and {why}\nhint: "
+        );
+        until("the warning", || b.log().contains(&warning));
+        assert_eq!(counts(&pair, 2), [0, 0, 1, 0]);
+        until_held(&pair, 2, 0);
+    }
+}
+
+#[test]
+fn wrong_ltp_key_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ports = [crate::node_support::port(), crate::node_support::port()];
+    let nodes = [1, 2].map(|number: usize| {
+        let other = 3 - number;
+        let keys = folder.path().join(format!("{number}.keys"));
+        fs::write(&keys, key("links", number as u8)).expect("it is written");
+        fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).expect("its owner's only");
+        let text = format!(
+            "node_ids = \"ipn:{number}.0\"\n[app]\nsocket = \"{number}.sock\"\n[layer.ltp]\nkind = \"ltp\"\n\
+             listen = \"127.0.0.1:{}\"\nkeys = \"{number}.keys\"\n[link.peer]\nlayer = \"ltp\"\npeer = \"ipn:{other}.0\"\n\
+             address = \"127.0.0.1:{}\"\nrate = \"10 Mbit/s\"\none_way_delay = \"5 ms\"\nattempts = 2\n\
+             key = \"links\"\n[routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n",
+            ports[number - 1],
+            ports[other - 1]
+        );
+        let file = folder.path().join(format!("{number}.toml"));
+        fs::write(&file, text).expect("it is written");
+        Node::start(&file, folder.path().join(format!("{number}.sock")))
+    });
+    assert!(send(&mut nodes[0].client("99", 0), "ipn:2.64", b"never taken"));
+    for (number, what) in [(2, "it does not fit key `links` of "), (1, "the peer did not answer; ")] {
+        let node = &nodes[number - 1];
+        let warns = || {
+            let log = node.log();
+            log.lines().any(|line| line.contains("WARN farlink::link") && line.contains(what))
+                && log.contains("\nhint: ")
+        };
+        until(what, warns);
+        let at = folder.path().join(format!("{number}.control.sock")).display().to_string();
+        until("the last error", || http::request("GET", &at, "/links", "").expect("an answer").1.contains(what));
+    }
+}
+
+#[test]
 fn keys_rotate_while_running() {
     let pair = Pair::new("tcpclv4", false);
     let (old, new) = (key("cipher", 1), key("cipher", 2));

@@ -9,7 +9,7 @@ use farlink_bpa::SHARD_NUMBERS;
 use farlink_bpa::app::Status;
 use farlink_stack::{Pressure, SecurityCounts};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 impl Api {
     /// Shards in order, starting with the owner of a bundle.
@@ -51,9 +51,12 @@ impl Snapshot {
         let fault = |(name, at, what): (&str, farlink_base::Instant, &str)| {
             (name.to_string(), (now.since(at).as_secs_f64(), what.to_string()))
         };
-        let faults = node.last_errors().map(fault).collect();
+        // Once a session is there, the error is history.
+        let up: HashSet<&str> = status.links.iter().filter(|one| one.state == "up").map(|one| &*one.name).collect();
+        let over = |name: &str| up.contains(name) && node.is_proven_when_up(name);
+        let faults = node.last_errors().filter(|(name, ..)| !over(name)).map(fault).collect();
         let own = status.links.iter().map(|link| node.owns_link(&link.name)).collect();
-        let (security, store) = (node.stack.security(), node.stack.store_usage());
+        let (security, store) = (node.security(), node.stack.store_usage());
         let capacity = node.capacity();
         Snapshot { status, capacity, memory: Memory::of(node), security, store, shards: 1, faults, own }
     }
@@ -128,7 +131,8 @@ fn add(all: &mut Snapshot, shard: Snapshot) {
         share.used = share.used.zip(part.used).map(|(a, b)| a + b);
     }
     all.memory.level = all.memory.level.max(shard.memory.level);
-    if let (Some(sum), Some(more)) = (&mut all.security, shard.security) {
+    if let Some(more) = shard.security {
+        let sum = all.security.get_or_insert_default();
         sum.made += more.made;
         sum.verified += more.verified;
         sum.failed += more.failed;

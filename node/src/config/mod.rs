@@ -150,6 +150,11 @@ pub struct Findings {
 }
 
 impl NodeConfig {
+    /// Name and file of the key that authenticates a link over this layer, for messages.
+    pub(crate) fn key_of(&self, layer: usize, link: &LinkSettings) -> Option<String> {
+        let file = self.layers.get(layer)?.keys.as_ref()?;
+        Some(format!("key `{}` of {}", link.key.as_ref()?, file.display()))
+    }
     /// Reads a configuration file and its contact plan, and checks the places that it names.
     pub fn look(file: &Path) -> Findings {
         match farlink_config::read_text(file) {

@@ -71,8 +71,9 @@ impl Node {
     /// Sets the addresses of all links, and the names that applications may list.
     pub(super) fn place_links(&mut self) {
         let links: Vec<_> = self.known.given.iter().map(|(id, (l, s))| (*id, l.layer, s.address.clone())).collect();
-        for (id, (link, _)) in &self.known.given {
-            self.io.streams.faults.name(*id, &link.name, &link.peer.to_string());
+        for (id, (link, settings)) in &self.known.given {
+            let key = self.config.key_of(link.layer, settings);
+            self.io.streams.faults.name(*id, &link.name, &link.peer.to_string(), key);
         }
         for (id, layer, address) in links {
             self.set_link_address(id, layer, address);
@@ -104,6 +105,12 @@ impl Node {
             }
             None => {}
         }
+    }
+    /// Returns whether an error of this link is over once it is up: an up link of a layer without sessions may still
+    /// reach nobody.
+    pub(crate) fn is_proven_when_up(&self, name: &str) -> bool {
+        let layer = self.known.layer_of(name).and_then(|layer| self.config.layers.get(layer));
+        layer.is_none_or(|layer| layer.medium == Medium::Streams)
     }
     /// Names of the links that had an error, with the last one and its time.
     pub(crate) fn last_errors(&self) -> impl Iterator<Item = (&str, farlink_base::Instant, &str)> {
@@ -140,6 +147,8 @@ impl Node {
                 && self.stack.rekey_link(old, &link.params)
             {
                 tracing::info!("link {} has other keys", link.name);
+                let key = self.config.key_of(link.layer, &settings);
+                self.io.streams.faults.name(old, &link.name, &link.peer.to_string(), key);
                 self.known.given.insert(old, fresh);
                 return Ok(());
             }
@@ -199,7 +208,8 @@ impl Node {
             return Err(why);
         }
         tracing::info!("link {} to {} added", link.name, link.peer);
-        self.io.streams.faults.name(id, &link.name, &link.peer.to_string());
+        let key = self.config.key_of(link.layer, &settings);
+        self.io.streams.faults.name(id, &link.name, &link.peer.to_string(), key);
         self.known.insert(id, (link, settings));
         if found {
             self.known.found.insert(id);

@@ -22,9 +22,9 @@ use crate::config::EventsSettings;
 use crate::log::{Crowd, Repeats, more};
 use farlink_base::{Event, EventClass, Instant, LinkId, Refusal};
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::mem::{Discriminant, discriminant};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -78,17 +78,12 @@ impl EventHub {
         names: EventNames,
         settings: Option<&EventsSettings>,
     ) -> std::io::Result<EventHub> {
-        let file = settings.map(|settings| open(&settings.file)).transpose()?;
+        let file = settings.map(|settings| EventsFile::open(&settings.file)).transpose()?;
         // Slow clients of the live stream lose the oldest of 4096 events rather than slow the node.
         let (live, _) = tokio::sync::broadcast::channel(4096);
         let (outbox, inbox) = sync_channel(BATCHES);
-        let mut writer = Writer {
-            names,
-            file: file.map(BufWriter::new),
-            live: live.clone(),
-            repeats: Repeats::default(),
-            strangers: Crowd::default(),
-        };
+        let mut writer =
+            Writer { names, file, live: live.clone(), repeats: Repeats::default(), strangers: Crowd::default() };
         let has_file = writer.file.is_some();
         let thread = std::thread::Builder::new().name("events".into()).spawn(move || writer.run(&inbox))?;
         Ok(EventHub {
@@ -178,17 +173,118 @@ impl EventHub {
     }
 }
 
-/// Opens the events file: a node that starts again goes on where the last run ended.
-fn open(path: &Path) -> std::io::Result<File> {
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    if file.metadata()?.is_file() && is_torn(path).unwrap_or(false) {
-        // The last run was killed within a line; the line stays, unreadable, and ends here.
-        file.write_all(b"\n")?;
+/// Length of buffered lines at which they are written at once, bytes.
+const WRITE_AT: usize = 64 << 10;
+
+/// Events file: a node that starts again goes on where the last run ended. While its disk is full, whole lines are
+/// dropped and counted.
+#[derive(Debug)]
+struct EventsFile {
+    path: PathBuf,
+    /// `None` until there is room to create the file.
+    file: Option<File>,
+    /// Lines to write. The first may be the rest of one that was written in part.
+    lines: Vec<u8>,
+    /// Lines dropped since the last write that succeeded.
+    lost: u64,
+    /// Time of the last warning, while events are lost.
+    told: Option<std::time::Instant>,
+}
+impl EventsFile {
+    /// Opens the file, or leaves that for later if the disk is full.
+    ///
+    /// # Errors
+    /// If the file cannot be opened for another reason.
+    fn open(path: &Path) -> io::Result<EventsFile> {
+        let mut file = EventsFile { path: path.into(), file: None, lines: Vec::new(), lost: 0, told: None };
+        match file.create() {
+            Err(why) if !is_full(&why) => return Err(why),
+            Err(why) => file.warn(&why),
+            Ok(()) => {}
+        }
+        Ok(file)
     }
-    Ok(file)
+    fn create(&mut self) -> io::Result<()> {
+        let file = OpenOptions::new().append(true).create(true).open(&self.path)?;
+        if file.metadata()?.is_file() && is_torn(&self.path).unwrap_or(false) {
+            // The last run ended within a line; the line stays, unreadable, and ends here.
+            self.lines.insert(0, b'\n');
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+    fn add(&mut self, line: &str) {
+        self.lines.extend_from_slice(line.as_bytes());
+        self.lines.push(b'\n');
+        if self.lines.len() >= WRITE_AT {
+            self.flush();
+        }
+    }
+    fn flush(&mut self) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let mut done = 0;
+        match self.write(&mut done) {
+            Ok(()) if self.lost > 0 => {
+                self.told = None;
+                let lost = std::mem::take(&mut self.lost);
+                tracing::warn!("events file {}: events are written again; {lost} were lost", self.path.display());
+            }
+            Ok(()) => self.told = None,
+            Err(why) => {
+                // A line that was written in part is completed by the next write.
+                let torn = done > 0 && self.lines[done - 1] != b'\n';
+                let end = self.lines[done..]
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .map_or(self.lines.len(), |at| done + at + 1);
+                let kept = if torn { done..end } else { done..done };
+                self.lost += self.lines[kept.end..].iter().filter(|byte| **byte == b'\n').count() as u64;
+                self.lines = self.lines[kept].to_vec();
+                return self.warn(&why);
+            }
+        }
+        self.lines.clear();
+    }
+    /// Writes all lines, as far as possible; `done` is the number of bytes written.
+    fn write(&mut self, done: &mut usize) -> io::Result<()> {
+        if self.file.is_none() {
+            self.create()?;
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        while *done < self.lines.len() {
+            match file.write(&self.lines[*done..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => *done += written,
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+    /// Warns that events are lost, once a minute.
+    fn warn(&mut self, why: &io::Error) {
+        let now = std::time::Instant::now();
+        if self.told.is_none_or(|told| now.duration_since(told) >= WARN_EVERY) {
+            self.told = Some(now);
+            let lost = if self.lost == 0 { String::new() } else { format!(" ({} so far)", self.lost) };
+            tracing::warn!(
+                "events file {}: {why}: events are lost until it can be written{lost}\n\
+                 hint: free space on its disk, or name a file on another in [events]",
+                self.path.display()
+            );
+        }
+    }
+}
+/// Interval of warnings about an events file that cannot be written.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+/// Whether an error means that there is no room at present.
+fn is_full(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 /// Whether a file ends within a line.
-fn is_torn(path: &Path) -> std::io::Result<bool> {
+fn is_torn(path: &Path) -> io::Result<bool> {
     let (mut file, mut last) = (File::open(path)?, [0]);
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
@@ -197,7 +293,7 @@ fn is_torn(path: &Path) -> std::io::Result<bool> {
 
 struct Writer {
     names: EventNames,
-    file: Option<BufWriter<File>>,
+    file: Option<EventsFile>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     repeats: Repeats<WriteFault>,
     /// Limits log lines about unconfigured neighbours, which may come and go under ever new link numbers.
@@ -258,7 +354,7 @@ impl Writer {
                 let _ = self.live.send(line.as_str().into());
             }
             if let Some(file) = &mut self.file {
-                let _ = writeln!(file, "{line}");
+                file.add(&line);
             }
         }
         // Names of an ended bundle are forgotten only now, as the line of its last event still needed them.
@@ -302,7 +398,7 @@ impl Writer {
     }
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            let _ = file.flush();
+            file.flush();
         }
     }
 }
@@ -317,10 +413,48 @@ mod tests {
         let path = dir.path().join("events.jsonl");
         for (before, after) in [("", "b\n"), ("{}\n", "{}\nb\n"), ("{}\n{\"ti", "{}\n{\"ti\nb\n")] {
             std::fs::write(&path, before).unwrap();
-            open(&path).unwrap().write_all(b"b\n").unwrap();
+            let mut file = EventsFile::open(&path).unwrap();
+            file.add("b");
+            file.flush();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
         }
-        assert!(open(Path::new("/dev/null")).is_ok());
+        assert!(EventsFile::open(Path::new("/dev/null")).is_ok());
+    }
+
+    #[test]
+    fn full_disk_loses_whole_events_counted() {
+        let mut file = EventsFile::open(Path::new("/dev/full")).unwrap();
+        (0..5).for_each(|_| file.add("{}"));
+        file.flush();
+        file.add("{}");
+        file.flush();
+        assert_eq!((file.lost, file.lines.len(), file.told.is_some()), (6, 0, true));
+        // A pipe that takes a part, as a disk does while it fills.
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        (file.file, file.lost) = (Some(File::from(writer)), 0);
+        let lines: Vec<String> = (0..20_000).map(|number| format!("{{\"number\":{number:06}}}")).collect();
+        file.lines = lines.iter().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect();
+        file.flush();
+        assert!(file.lost > 0 && !file.lines.is_empty(), "{} lost", file.lost);
+        let (mut reader, mut read, mut chunk) = (File::from(reader), Vec::new(), [0; 4096]);
+        let mut drain = |read: &mut Vec<u8>| {
+            while let Ok(n @ 1..) = reader.read(&mut chunk) {
+                read.extend(&chunk[..n])
+            }
+        };
+        drain(&mut read);
+        let lost = file.lost;
+        file.add("{\"last\":1}");
+        file.flush();
+        drain(&mut read);
+        assert_eq!((file.lost, file.told), (0, None));
+        let text = String::from_utf8(read).unwrap();
+        let got: Vec<&str> = text.lines().collect();
+        let kept = lines.len() - lost as usize;
+        assert_eq!(
+            (&got[..kept], got[kept..].to_vec()),
+            (&lines.iter().map(String::as_str).collect::<Vec<_>>()[..kept], vec!["{\"last\":1}"])
+        );
     }
 
     #[test]

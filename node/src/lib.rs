@@ -49,8 +49,15 @@ fn hint(why: &std::io::Error) -> &'static str {
 
 /// Error for a path that cannot be written, with a hint unless the cause has one.
 fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
-    let why = why.to_string();
-    let hint = if why.contains("hint: ") { "" } else { "\nhint: give a path that this user may write to" };
+    let (kind, why) = (why.kind(), why.to_string());
+    let hint = match kind {
+        _ if why.contains("hint: ") => "",
+        std::io::ErrorKind::NotFound => "\nhint: its folder does not exist: make it, or give another path",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            "\nhint: free space on its disk, or give a path on another"
+        }
+        _ => "\nhint: give a path that this user may write to",
+    };
     anyhow::anyhow!("{what} {place}: {why}{hint}")
 }
 

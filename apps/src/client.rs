@@ -18,6 +18,8 @@ pub struct Client {
     writer: Socket,
     /// Node ID from the node's welcome message.
     pub node_id: String,
+    /// Address of the socket.
+    at: String,
 }
 
 enum Socket {
@@ -164,6 +166,11 @@ fn invalid(message: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.into())
 }
 
+/// Error of a name that the user chose.
+fn mistaken(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, crate::BadInput(message))
+}
+
 impl Client {
     /// Connects to a node's application socket: a path, or `host:port` for TCP.
     ///
@@ -181,8 +188,12 @@ impl Client {
             let socket = UnixStream::connect(at)?;
             (Socket::Unix(socket.try_clone()?), Socket::Unix(socket))
         };
-        let mut client =
-            Client { reader: BufReader::with_capacity(256 << 10, read), writer: write, node_id: String::new() };
+        let mut client = Client {
+            reader: BufReader::with_capacity(256 << 10, read),
+            writer: write,
+            node_id: String::new(),
+            at: at.into(),
+        };
         client.set_read_timeout(Some(GREETING))?;
         client.node_id = client.greeting().map_err(|why| match why.kind() {
             io::ErrorKind::UnexpectedEof => invalid("it closes the connection without a message"),
@@ -234,12 +245,12 @@ impl Client {
             ))),
             AapStatus::InvalidRequest if endpoint.parse::<EndpointId>().is_ok_and(|eid| eid.is_node_id()) => {
                 let why = "is the node's administrative endpoint, which is not for applications";
-                Err(invalid(format!("{endpoint} {why}\nhint: choose another --service, e.g. 64")))
+                Err(mistaken(format!("{endpoint} {why}\nhint: choose another --service, e.g. 64")))
             }
-            AapStatus::InvalidRequest => Err(invalid(format!(
+            AapStatus::InvalidRequest => Err(mistaken(format!(
                 "the node refused the endpoint {endpoint}\nhint: --service takes a number at an ipn node, visible ASCII at a dtn node"
             ))),
-            AapStatus::NotFound => Err(invalid(format!(
+            AapStatus::NotFound => Err(mistaken(format!(
                 "{endpoint} is an endpoint of another node\nhint: register at an endpoint of {}, or of a group: dtn://NAME/~DEMUX",
                 self.node_id
             ))),
@@ -258,7 +269,23 @@ impl Client {
     /// If the connection is lost.
     pub fn send(&mut self, mut adu: BundleAdu, payload: &[u8]) -> io::Result<()> {
         adu.payload_length = payload.len() as u64;
-        self.send_message(&AapMessage::new(AapBody::Adu(adu)), payload)
+        let sent = self.send_message(&AapMessage::new(AapBody::Adu(adu)), payload);
+        sent.map_err(|why| self.lost_with_bundle(why, payload.len() as u64))
+    }
+    /// Puts the end of a connection over which a bundle was sent into words: a node that still accepts connections has
+    /// refused it.
+    fn lost_with_bundle(&self, why: io::Error, length: u64) -> io::Error {
+        if !matches!(why.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+            return why;
+        }
+        let hint = match Client::connect(&self.at) {
+            Ok(_) => {
+                "hint: its log has the reason; the payload may be too long (`bundle_bytes` of [limits] in its file)"
+            }
+            Err(_) => crate::ENDED,
+        };
+        let said = format!("the node ended the connection while it received a bundle of {length} B\n{hint}");
+        io::Error::new(why.kind(), said)
     }
     /// Sends a bundle whose payload is read while it is sent: `head`, then `rest`, `length` bytes in total. Calls
     /// `told` with the number of bytes sent so far.
@@ -274,14 +301,15 @@ impl Client {
     ) -> io::Result<()> {
         // The length is sent first, so the file must not shrink meanwhile.
         adu.payload_length = length;
-        self.send_message(&AapMessage::new(AapBody::Adu(adu)), head)?;
+        let lost = |client: &Client, why| client.lost_with_bundle(why, length);
+        self.send_message(&AapMessage::new(AapBody::Adu(adu)), head).map_err(|why| lost(self, why))?;
         let (mut sent, mut buffer) = (head.len() as u64, vec![0; 1 << 20]);
         while sent < length {
             let room = buffer.len().min(usize::try_from(length - sent).unwrap_or(usize::MAX));
             match rest.read(&mut buffer[..room])? {
                 0 => return Err(invalid("the file became shorter while it was sent")),
                 n => {
-                    self.writer.write_all(&buffer[..n])?;
+                    self.writer.write_all(&buffer[..n]).map_err(|why| lost(self, why))?;
                     sent += n as u64;
                     told(sent);
                 }

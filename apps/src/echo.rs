@@ -24,7 +24,7 @@ pub fn run(at: &str, services: &[String], rate: u32, stop: &Arc<AtomicBool>) -> 
         let mut sender = connect(at)?;
         sender.configure(&endpoint, &secret, 0)?;
         watches.push(StopWatch::new(stop, Duration::ZERO, &[&receiver, &sender])?);
-        eprintln!("answering at {endpoint}");
+        crate::tell(&format!("answering at {endpoint}"));
         let (replies, stop) = (replies.clone(), stop.clone());
         // Bounds the traffic that a flood of pings can cause.
         let gap = Duration::from_secs(1) / rate.max(1);

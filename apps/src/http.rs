@@ -1,5 +1,6 @@
 //! Client of a node's control API, with one connection per request, over a Unix socket or TCP.
 
+use crate::BadInput;
 use anyhow::{anyhow, bail};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -35,10 +36,14 @@ pub fn request_with(
     body: &str,
 ) -> anyhow::Result<HttpResponse> {
     crate::client::check_port(at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/'))
-        .map_err(|why| anyhow!("{at}: {why}"))?;
+        .map_err(|why| BadInput(format!("{at}: {why}")))?;
+    if !["GET", "POST", "PUT", "DELETE"].contains(&method) {
+        bail!("the control API has no method {method}\nhint: GET, POST, PUT or DELETE");
+    }
     let (agent, host) = match tcp_host(at) {
         Some(host) if host.is_empty() || host.contains('/') => {
-            bail!("`{at}` is not the address of a control API\nhint: write a socket's path or http://127.0.0.1:4280")
+            let hint = "write a socket's path or http://127.0.0.1:4280";
+            bail!(BadInput(format!("`{at}` is not the address of a control API\nhint: {hint}")))
         }
         Some(host) => (Agent::new_with_config(config()), host),
         // The host only fills the `Host` header: no name is resolved.
@@ -52,7 +57,7 @@ pub fn request_with(
         }
         request.send(body)
     };
-    let sent = match method {
+    let attempt = || match method {
         "GET" => {
             let mut request = agent.get(&place);
             if let Some(bearer) = &bearer {
@@ -62,10 +67,18 @@ pub fn request_with(
         }
         "POST" => with_body(agent.post(&place)),
         "PUT" => with_body(agent.put(&place)),
-        // The body names the entries to remove.
-        "DELETE" => with_body(agent.delete(&place).force_send_body()),
-        other => bail!("the control API has no method {other}\nhint: GET, POST, PUT or DELETE"),
+        // DELETE; the body names the entries to remove.
+        _ => with_body(agent.delete(&place).force_send_body()),
     };
+    // A request without a connection has not been sent, and may be sent again.
+    let sent = crate::while_starting(|| match attempt() {
+        Err(ureq::Error::Io(why)) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            Err(why)
+        }
+        Err(ureq::Error::ConnectionFailed) => Err(ErrorKind::ConnectionRefused.into()),
+        other => Ok(other),
+    });
+    let sent = sent.map_err(ureq::Error::Io).flatten();
     // No limit on the body: lists of a large store exceed the default.
     let mut answer = sent.map_err(|why| unanswered(at, &why))?;
     let body = answer.body_mut().with_config().limit(u64::MAX).lossy_utf8(true).read_to_string();

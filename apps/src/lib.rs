@@ -25,7 +25,7 @@ pub use timing::Quantiles;
 
 use client::Client;
 use farlink_aap2::proto::AapStatus;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a node that is starting: its socket appears tens of milliseconds after its process.
@@ -51,6 +51,21 @@ pub fn while_starting<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Resu
     }
 }
 
+/// Error of what the user wrote, as opposed to one of the node or the machine.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for BadInput {}
+
+/// Prints a message to standard error. One that cannot be printed, as on a full disk, changes nothing.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Hint for a node that ends a connection.
 pub(crate) const ENDED: &str =
     "hint: is it still running? Its log has the reason; what it had accepted is in its store";
@@ -67,10 +82,15 @@ pub fn connect(at: &str) -> anyhow::Result<Client> {
              hint: --at names the socket in `[app]` of the node's file, e.g. node-a.sock; not its control socket \
              (node-a.control.sock), and not a port of its links"
         ),
-        ErrorKind::InvalidInput => anyhow::anyhow!("{at}: {why}"),
+        ErrorKind::InvalidInput => BadInput(format!("{at}: {why}")).into(),
         ErrorKind::ConnectionRefused if std::path::Path::new(at).is_file() => {
-            anyhow::anyhow!("{at} is a file, not a socket\nhint: --at names the application socket, e.g. node-a.sock")
+            BadInput(format!("{at} is a file, not a socket\nhint: --at names the application socket, e.g. node-a.sock"))
+                .into()
         }
+        ErrorKind::PermissionDenied => anyhow::anyhow!(
+            "the application socket {at} is not open to this user: {why}\n\
+             hint: run as the node's user, or let others in with `socket_mode` of [app] in the node's file"
+        ),
         _ => anyhow::anyhow!(
             "no node at the application socket {at}: {why}\n\
              hint: is it running, and does its file have `[app] socket` or `listen`? --at names the socket"

@@ -62,8 +62,17 @@ pub struct PerfReport {
     bytes: u64,
     seconds: f64,
     rtt: Quantiles,
+    failed: Option<String>,
 }
 impl PerfReport {
+    /// Number of bundles that the node accepted.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+    /// Failure that ended the measurement early, with a hint.
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
     /// Number of bundles answered.
     pub fn answered(&self) -> u64 {
         self.received
@@ -119,7 +128,7 @@ pub fn serve(at: &str, service: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<
     let mut sender = connect(at)?;
     sender.configure(&endpoint, &secret, 0)?;
     let _watch = StopWatch::new(stop, Duration::ZERO, &[&receiver, &sender])?;
-    eprintln!("measuring at {endpoint}");
+    crate::tell(&format!("measuring at {endpoint}"));
     let mut served = ServedCounts::default();
     match answer_all(&mut receiver, &mut sender, &mut served) {
         Err(_) if stop.load(Ordering::Relaxed) => Ok(served),
@@ -152,7 +161,8 @@ fn answer_all(receiver: &mut Client, sender: &mut Client, served: &mut ServedCou
 /// `stop` is set. Calls `say` with a line of results once a second.
 ///
 /// # Errors
-/// If the node is not reachable, refuses, or closes the connection.
+/// If, before the first answer, the node is not reachable, refuses, or ends the connection. The report has what fails
+/// later.
 pub fn run(
     at: &str,
     options: &ClientOptions,
@@ -175,12 +185,13 @@ pub fn run(
         line: LineState { next: began + LINE_EVERY, answered: 0 },
         say,
     };
-    match run.measure() {
+    let failed = match run.measure() {
         // The watch ended the connection.
-        Err(_) if stop.load(Ordering::Relaxed) => {}
-        measured => measured?,
-    }
-    Ok(run.report())
+        Err(_) if stop.load(Ordering::Relaxed) => None,
+        Err(why) if !run.times.is_empty() => Some(why.to_string()),
+        measured => measured.map(|()| None)?,
+    };
+    Ok(PerfReport { failed, ..run.report() })
 }
 
 /// Interval of the reports on a measurement that goes on.
@@ -230,6 +241,7 @@ impl<F: FnMut(String)> PerfRun<'_, F> {
             bytes: self.bytes_of(received),
             seconds: self.last.since(self.began).as_secs_f64(),
             rtt: Quantiles::new(&self.times),
+            failed: None,
         }
     }
     /// Payload bytes of this many answered bundles.

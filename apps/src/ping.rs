@@ -51,6 +51,8 @@ pub struct PingReport {
     pub destination: String,
     /// Quantiles of the round-trip times.
     pub rtt: Quantiles,
+    /// Failure that ended the pings early, with a hint.
+    pub failed: Option<String>,
 }
 impl PingReport {
     /// Results as JSON.
@@ -78,7 +80,8 @@ pub fn attach(at: &str) -> anyhow::Result<Inbox> {
 /// per answer.
 ///
 /// # Errors
-/// If the connection is lost, the node refuses a ping or does not accept it in time, or no echo service answers.
+/// If, before the first answer, the connection is lost, the node refuses a ping or does not accept it in time; if no
+/// echo service answers. The report has what fails later.
 pub fn run(
     inbox: Inbox,
     options: &PingOptions,
@@ -93,8 +96,12 @@ pub fn run(
         [one] => one.clone(),
         several => run.find_service(several)?,
     };
-    run.pings(&destination)?;
-    Ok(PingReport { sent: run.taken, received: run.times.len() as u64, destination, rtt: Quantiles::new(&run.times) })
+    let failed = match run.pings(&destination) {
+        Err(why) if !run.times.is_empty() => Some(why.to_string()),
+        ended => ended.map(|()| None)?,
+    };
+    let (received, rtt) = (run.times.len() as u64, Quantiles::new(&run.times));
+    Ok(PingReport { sent: run.taken, received, destination, rtt, failed })
 }
 
 /// Endpoint IDs to try for a destination.
@@ -228,7 +235,9 @@ impl<F: FnMut(String)> PingRun<'_, F> {
                 }
                 Err(RecvTimeoutError::Timeout) if left > ATTENTION && !self.stopped() => {}
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
-                Err(RecvTimeoutError::Disconnected) => bail!("the node closed the connection"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("the node ended the connection\n{}", crate::ENDED)
+                }
             }
         }
     }

@@ -291,7 +291,7 @@ fn programs_of(interface: &AppInterface) -> Result<Programs, CliError> {
 }
 
 fn run_send(args: SendArgs) -> Result<(), CliError> {
-    crate::check_endpoint(&args.to)?;
+    crate::check_destination(&args.to)?;
     let (count, size) = (args.count, args.size.unwrap_or(DataVolume(1000)).0);
     let load = args.load()?;
     let interface = args.interface.interface()?;
@@ -391,7 +391,7 @@ fn run_receive(args: ReceiveArgs) -> Result<(), CliError> {
 }
 
 fn run_ping(args: PingArgs) -> Result<(), CliError> {
-    crate::check_endpoint(&args.to)?;
+    crate::check_destination(&args.to)?;
     if !(STAMP as u64..=PAYLOAD_MAX).contains(&args.size.0) {
         return Err(input(&format!("--size {}: 24 B to 256 MiB", args.size), "a ping carries 24 B of its own"));
     }

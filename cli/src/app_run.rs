@@ -25,9 +25,8 @@ impl WaitingLines {
             return;
         }
         let mut stdout = std::io::stdout().lock();
-        if stdout.write_all(&self.0).and_then(|()| stdout.flush()).is_err() {
-            // Writing fails once the reader of standard output is gone (`| head`): the program ends without an error.
-            std::process::exit(0);
+        if let Err(why) = stdout.write_all(&self.0).and_then(|()| stdout.flush()) {
+            crate::print::stdout_failed(&why);
         }
         self.0.clear();
     }

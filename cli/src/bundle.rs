@@ -7,7 +7,7 @@ use farlink_bundle::{
     decode, reason, v6,
 };
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 
 /// Arguments of `farlink bundle`.
@@ -56,7 +56,10 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let skipped = if input.starts_with(&[0xd9, 0xd9, 0xf7]) { 3 } else { 0 };
     let rope = Payload::from(input[skipped..].to_vec());
     match read(&rope, profile, args.json, skipped) {
-        Ok(text) => Ok(std::io::stdout().write_all(text.as_bytes())?),
+        Ok(text) => {
+            print!("{text}");
+            Ok(())
+        }
         // With --json the error is also printed as a document.
         Err(error) => Err(rejected(&args, error, &rope, skipped)?),
     }
@@ -131,7 +134,7 @@ fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> 
     let hint = hint(args, &error, rope);
     if args.json {
         let document = json!({ "accepted": false, "offset": offset, "reason": error.reason, "hint": hint });
-        std::io::stdout().write_all(pretty(&document).as_bytes())?;
+        print!("{}", pretty(&document));
     }
     let place = place(args);
     Ok(CliError::Input(format!("{place}: {} at byte {offset}\nhint: {hint}", error.reason)))

@@ -15,9 +15,6 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::command(), "farlink", &mut script);
-    match std::io::Write::write_all(&mut std::io::stdout(), &script) {
-        // `farlink completions bash | head` closes the pipe early: no error.
-        Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    print!("{}", String::from_utf8_lossy(&script));
+    Ok(())
 }

@@ -2,6 +2,10 @@
 //!
 //! stdout carries data, stderr messages; exit 0 success, 1 failure at run time, 2 bad input or usage.
 
+// Before the modules that use its macros.
+#[macro_use]
+mod print;
+
 mod app;
 mod app_run;
 mod bar;
@@ -140,7 +144,12 @@ impl CliError {
 }
 impl From<anyhow::Error> for CliError {
     fn from(error: anyhow::Error) -> Self {
-        CliError::Run(error)
+        use farlink_apps::BadInput;
+        let inner = |error: &std::io::Error| error.get_ref().is_some_and(|inner| inner.is::<BadInput>());
+        match error.is::<BadInput>() || error.downcast_ref().is_some_and(inner) {
+            true => CliError::Input(error.to_string()),
+            false => CliError::Run(error),
+        }
     }
 }
 impl From<std::io::Error> for CliError {
@@ -178,6 +187,17 @@ fn check_endpoint(text: &str) -> Result<(), CliError> {
     text.parse::<farlink_base::EndpointId>().map(drop).map_err(|_| not_an_endpoint(text))
 }
 
+/// Checks the endpoint ID of a destination; bundles to nobody would be dropped.
+fn check_destination(text: &str) -> Result<(), CliError> {
+    check_endpoint(text)?;
+    match text.parse::<farlink_base::EndpointId>() {
+        Ok(id) if id.is_null() => {
+            Err(CliError::Input(format!("`{text}` is nobody\nhint: write the endpoint of a receiver, e.g. ipn:2.64")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Page that has the exit statuses of all commands.
 const EXITS: &str = "docs/reference/exit-codes.md";
 
@@ -205,9 +225,15 @@ fn main() -> ExitCode {
     if let Some(code) = farlink_lab::supervisor::run_if_asked() {
         return code;
     }
-    // Installed before arguments are read, as printing help may already meet a closed pipe.
-    end_quietly_when_nobody_reads();
-    let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|why| why.exit());
+    end_without_panic_when_nobody_reads();
+    let cli = match command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        // Help and versions are data; mistakes go to standard error, and keep their status where that takes nothing.
+        Err(why) => match why.print().and_then(|()| std::io::stdout().flush()) {
+            Err(failed) if !why.use_stderr() => print::stdout_failed(&failed),
+            _ => return ExitCode::from(u8::try_from(why.exit_code()).unwrap_or(2)),
+        },
+    };
     let result = match cli.command {
         Command::Bundle(args) => bundle::run(args),
         Command::Plan(args) => plan::run(args),
@@ -233,7 +259,11 @@ fn main() -> ExitCode {
         Command::Manuals(args) => manuals::run(&args),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        // The end of the output may have no line break, and is then still buffered.
+        Ok(()) => match std::io::stdout().flush() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => print::stdout_failed(&why),
+        },
         Err(CliError::Input(message)) => {
             complain(&message);
             ExitCode::from(2)
@@ -245,9 +275,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints an error; the exit status tells it where standard error takes nothing, as on a full disk.
+/// Prints an error.
 fn complain(message: &str) {
-    let _ = writeln!(std::io::stderr(), "error: {message}");
+    eprintln!("error: {message}");
 }
 
 #[cfg(test)]
@@ -282,17 +312,14 @@ mod tests {
     }
 }
 
-/// Exits without a panic message if standard output is closed early (`farlink ... | head`) or the terminal is gone.
-fn end_quietly_when_nobody_reads() {
+/// Exits without a panic message if a library prints to a standard error that takes nothing (this program's own messages:
+/// [`print`]).
+fn end_without_panic_when_nobody_reads() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
-        // The text of the standard library's panic in `println!`.
-        if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
-            std::process::exit(0);
-        }
-        // EIO on Linux: the terminal was closed.
-        if message.starts_with("failed printing to std") && message.contains("os error 5)") {
+        // The text of the standard library's panic in `println!` and `eprintln!`.
+        if message.starts_with("failed printing to std") {
             std::process::exit(1);
         }
         report(panic);

@@ -32,15 +32,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let lines = farlink_sim::contacts::as_lines(&scenario).map_err(|error| CliError::Input(error.to_string()))?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for line in lines {
-        // The reader may close the pipe early (`| head`).
-        match writeln!(out, "{line}") {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written?,
-        }
+        writeln!(out, "{line}").unwrap_or_else(|why| crate::print::stdout_failed(&why));
     }
-    match out.flush() {
-        // Lines that were still buffered may reach the closed pipe only now.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    out.flush().unwrap_or_else(|why| crate::print::stdout_failed(&why));
+    Ok(())
 }

@@ -180,17 +180,21 @@ impl ControlArgs {
 
 /// Name of the only control socket in this folder; an error for no socket, or several.
 fn only_socket() -> Result<String, CliError> {
-    let entries = std::fs::read_dir(".")?.filter_map(Result::ok);
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut sockets: Vec<String> = names.filter(|name| name.ends_with(".control.sock")).collect();
+    let found = farlink_apps::while_starting(|| {
+        let entries = std::fs::read_dir(".")?.filter_map(Result::ok);
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let sockets: Vec<String> = names.filter(|name| name.ends_with(".control.sock")).collect();
+        if sockets.is_empty() { Err(std::io::ErrorKind::NotFound.into()) } else { Ok(sockets) }
+    });
+    let mut sockets = found.unwrap_or_default();
     sockets.sort();
     match (sockets.pop(), sockets.is_empty()) {
         (Some(only), true) => Ok(only),
-        (None, _) => Err(CliError::Input(
+        (None, _) => Err(CliError::Run(anyhow::anyhow!(
             "no node has its control socket in this folder\n\
-             hint: --at names it: NAME.control.sock beside NAME.toml, or http://HOST:PORT of its `[api] listen`"
-                .into(),
-        )),
+             hint: is it running? --at names it: NAME.control.sock beside NAME.toml, or http://HOST:PORT of its `[api] \
+             listen`"
+        ))),
         (Some(last), false) => {
             let all = format!("{}, {last}", sockets.join(", "));
             Err(CliError::Input(format!(

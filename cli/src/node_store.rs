@@ -63,6 +63,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
 }
 
 fn check(dir: &Path, as_json: bool) -> Result<(), CliError> {
+    is_store(dir)?;
     // A node with several shards has a store per shard.
     let mut places = 0;
     let mut all = Vec::new();
@@ -90,8 +91,20 @@ fn check(dir: &Path, as_json: bool) -> Result<(), CliError> {
     match places {
         0 => Ok(()),
         _ => Err(CliError::Run(anyhow::anyhow!(
-            "{places} damaged places\nhint: `farlink node store export` saves every intact bundle"
+            "{}\nhint: `farlink node store export` saves every intact bundle",
+            crate::values::counted(places as u64, "damaged place")
         ))),
+    }
+}
+
+/// Refuses what is no folder, or an empty one.
+fn is_store(dir: &Path) -> Result<(), CliError> {
+    let bad = |why: &dyn std::fmt::Display| {
+        CliError::Input(format!("{}: {why}\nhint: name the folder of a store, as `[store] dir` does", dir.display()))
+    };
+    match std::fs::read_dir(dir).map_err(|why| bad(&why))?.next() {
+        None => Err(bad(&"is empty: there is no store")),
+        Some(_) => Ok(()),
     }
 }
 fn document(shard: u8, dir: &Path, owner: &[String], found: &Contents, broken: &[u64]) -> serde_json::Value {

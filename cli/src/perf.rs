@@ -13,7 +13,7 @@ use std::time::Duration;
     farlink perf ipn:2.2000 --rate '10 Mbit/s' --count 1000 --at node-a.sock\n\n\
     Window mode limits the bundles sent and not yet answered; rate mode sends at a fixed rate regardless\n\
     of answers. The server answers every bundle with its number, which shows delivery and round-trip time.\n\
-    A line a second goes to standard error. Control-C ends the measurement, with its summary, and the server.\n\n\
+    Without --json, a line a second goes to standard error. Control-C ends the measurement, with its summary, and the server.\n\n\
     Exit status: 0 at least one answer, or the server was ended by Control-C, 1 no answer, 2 bad input.")]
 pub struct Args {
     /// Endpoint of the server (not with --serve).
@@ -61,21 +61,26 @@ pub fn run(args: Args) -> Result<(), CliError> {
         eprintln!("stopped: {} answered, {}", values::counted(served.bundles, "bundle"), DataVolume(served.bytes));
         return Ok(());
     };
-    crate::check_endpoint(&destination)?;
+    crate::check_destination(&destination)?;
+    let shortest = DataVolume(perf::HEADER as u64);
+    if args.bundle_size < shortest {
+        let hint = "every payload begins with a header of this length";
+        return Err(CliError::Input(format!("--bundle-size: at least {shortest}\nhint: {hint}")));
+    }
+    // Read before the measurement, so that the disk does not slow it.
+    let content = args.file.as_deref().map(read).transpose()?;
     // --count and --file conflict, and both override the default of --seconds.
     let stop = match (args.count, &args.file) {
         (Some(count), _) => StopRule::Count(count),
-        (None, Some(file)) => StopRule::Bytes(
-            std::fs::metadata(file).map_err(|why| CliError::Input(format!("{}: {why}", file.display())))?.len(),
-        ),
+        (None, Some(_)) => StopRule::Bytes(content.as_ref().map_or(0, Vec::len) as u64),
+        (None, None) if args.seconds.is_zero() => {
+            return Err(CliError::Input("--seconds: in no time nothing is sent\nhint: write e.g. 10 or 0.5".into()));
+        }
         (None, None) => StopRule::After(args.seconds),
     };
-    // Read before the measurement, so that the disk does not slow it.
-    let content = args.file.as_ref().map(std::fs::read).transpose()?;
     let options = ClientOptions {
         destination,
-        // Every payload begins with the header that is echoed.
-        bundle_size: args.bundle_size.0.max(perf::HEADER as u64),
+        bundle_size: args.bundle_size.0,
         window: args.window,
         rate: args.rate,
         stop,
@@ -94,9 +99,27 @@ pub fn run(args: Args) -> Result<(), CliError> {
     } else {
         println!("{}", report.summary());
     }
+    if let Some(why) = report.failed() {
+        eprintln!("warning: the measurement ended early: {why}");
+    }
     // The report is printed first: it shows how many bundles were sent.
+    if report.sent() == 0 {
+        return Err(CliError::Run(anyhow::anyhow!("nothing was sent\nhint: measure for longer")));
+    }
     if report.answered() == 0 {
         return Err(CliError::Run(anyhow::anyhow!("no answer\n{}", perf::SILENT)));
     }
     Ok(())
+}
+
+/// Reads the content to send.
+fn read(file: &std::path::Path) -> Result<Vec<u8>, CliError> {
+    let bad = |why: &dyn std::fmt::Display| {
+        CliError::Input(format!(
+            "{}: {why}\nhint: --file names a file that can be read, of a byte at least",
+            file.display()
+        ))
+    };
+    let content = std::fs::read(file).map_err(|why| bad(&why))?;
+    if content.is_empty() { Err(bad(&"is empty: nothing would be sent")) } else { Ok(content) }
 }

@@ -36,6 +36,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     for candidate in ping::candidates(&args.destination) {
         // The error names the argument, not the endpoint derived from it.
         crate::check_endpoint(&candidate).map_err(|_| crate::not_an_endpoint(&args.destination))?;
+        crate::check_destination(&candidate)?;
     }
     let options = ping::PingOptions {
         destination: args.destination,
@@ -58,6 +59,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
         println!("{}", report.json());
     } else {
         println!("{}", report.summary());
+    }
+    if let Some(why) = &report.failed {
+        eprintln!("warning: the pings ended early: {why}");
     }
     if report.received == 0 {
         return Err(CliError::Run(anyhow::anyhow!("no answer\n{}", ping::SILENT)));

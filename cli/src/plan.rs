@@ -8,7 +8,7 @@ use farlink_routing::contact_plan::{self, Contact, Parsed, Warning};
 use farlink_routing::sabr::Route;
 use farlink_routing::{NodeId, RouteAnswer, RouteRequest, answer};
 use serde_json::{Value, json};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 /// Most nodes that an error lists.
@@ -140,12 +140,10 @@ pub fn tell(warnings: &[Warning]) {
     }
 }
 
-/// Prints data; a closed pipe (`| head`) is no error.
+/// Prints data.
 pub fn print(text: &str) -> Result<(), CliError> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    print!("{text}");
+    Ok(())
 }
 
 pub fn count(number: usize, what: &str) -> String {

@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
     files: Option<u64>,
     /// Stop if nothing arrives for this time.
-    #[arg(long, allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::wait)]
     timeout: Option<Duration>,
     /// Secret that connections to the same endpoint must share.
     #[arg(long, default_value = "farlink")]
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
     let at = args.at.find()?;
     let stop = farlink_os::process::watch_termination()?;
     let mut bytes_received = 0;
-    let came = file::receive(&at, &options, &stop, |event| -> std::io::Result<()> {
+    let mut print = |event| -> std::io::Result<()> {
         match event {
             Received::Progress { bytes } => {
                 bytes_received = bytes;
@@ -126,7 +126,9 @@ pub fn run(args: Args) -> Result<(), CliError> {
             },
         }
         Ok(())
-    });
+    };
+    let came =
+        file::receive(&at, &options, &stop, |event| print(event).or_else(|why| crate::print::stdout_failed(&why)));
     bar.finish_and_clear();
     // The bar is removed first: an error must start on a line of its own.
     let came = came?;
@@ -136,7 +138,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         warn(&format!("stopped: {bundles} received, {}, {files}", DataVolume(bytes_received)));
     }
     if bad > 0 {
-        return Err(CliError::Run(anyhow::anyhow!("{bad} files arrived damaged")));
+        return Err(CliError::Run(anyhow::anyhow!("{} arrived damaged", values::counted(bad, "file"))));
     }
     enough(came, &options, stopped)
 }

@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         return Err(CliError::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
     }
     // Wrong endpoint IDs are refused before a node is contacted.
-    crate::check_endpoint(&args.to)?;
+    crate::check_destination(&args.to)?;
     args.report_to.as_deref().map_or(Ok(()), crate::check_endpoint)?;
     if args.bundle_size.0 == 0 && args.sizes.is_none() {
         return Err(CliError::Input("--bundle-size: must be at least 1 B\nhint: 1 MB suits most files".into()));
@@ -127,11 +127,12 @@ pub fn run(args: Args) -> Result<(), CliError> {
         let (bundles, bytes) = (values::counted(report.bundles, "bundle"), DataVolume(report.bytes));
         let Some(sha256) = &report.sha256 else {
             let of = length.map_or_else(String::new, |length| format!(" of {}", DataVolume(length)));
-            cut = Some(format!("{}: {bundles}, {bytes}{of} accepted by the node", report.name));
+            let accepted = format!("{}: {bundles}, {bytes}{of} accepted by the node", shown(&report.name));
+            cut = Some((accepted, report.failed));
             break;
         };
         if !args.json {
-            eprintln!("{}: {bundles}, {bytes}, sha256 {sha256}", report.name);
+            eprintln!("{}: {bundles}, {bytes}, sha256 {sha256}", shown(&report.name));
         }
         sent.push(json!({
             "name": report.name, "bundles": report.bundles, "bytes": report.bytes, "sha256": report.sha256,
@@ -142,12 +143,24 @@ pub fn run(args: Args) -> Result<(), CliError> {
     }
     match cut {
         None => Ok(()),
-        Some(cut) => Err(CliError::Run(anyhow::anyhow!(
-            "stopped with {} of {count} files sent; {cut}\n\
-             hint: what the node accepted goes on its way; a file that is sent again is sent whole",
+        Some((accepted, None)) => Err(CliError::Run(anyhow::anyhow!(
+            "stopped with {} of {count} files sent; {accepted}\n{RESENT}",
             sent.len()
         ))),
+        Some((accepted, Some(failed))) => {
+            let (what, hint) = failed.split_once('\n').unwrap_or((&failed, ""));
+            let sent = format!("{} of {count} files sent; {accepted}", sent.len());
+            Err(CliError::Run(anyhow::anyhow!("{what}\n{sent}\n{hint}\n{RESENT}")))
+        }
     }
+}
+
+/// Hint for a source of which the node accepted a part.
+const RESENT: &str = "hint: what the node accepted goes on its way; a file that is sent again is sent whole";
+
+/// Name of a file without characters that would steer the terminal.
+fn shown(name: &str) -> String {
+    name.replace(char::is_control, "_")
 }
 
 /// Bundle processing control flag that requests this kind of report (RFC 9171 section 4.2.3).

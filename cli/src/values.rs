@@ -38,6 +38,12 @@ pub fn lifetime(text: &str) -> Result<Duration, String> {
     Ok(lifetime)
 }
 
+/// Parses a time to wait: at least 1 ms.
+pub fn wait(text: &str) -> Result<Duration, String> {
+    let wait = farlink_base::parse_duration(text)?;
+    if wait < Duration::from_millis(1) { Err("must be at least 1 ms\nhint: write e.g. 10 s".into()) } else { Ok(wait) }
+}
+
 /// Parses a number of seconds, with decimals.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     // Refuses negative numbers, NaN and infinity.

@@ -41,6 +41,39 @@ fn error_survives_full_disk() {
 }
 
 #[test]
+fn output_to_full_disk_is_failure() {
+    for arguments in [&["node", "--keys"][..], &["--help"], &["doctor"], &["completions", "bash"]] {
+        let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
+        let output = command.args(arguments).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let output = output.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.starts_with("error: standard output cannot be written: No space left"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn closed_stderr_leaves_the_result() {
+    let folder = std::env::temp_dir().join(format!("farlink-cli-stderr-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // A command of ION that no plan has: a warning.
+    std::fs::write(folder.join("ion.rc"), "a contact +0 +10 1 2 1000\nm horizon +0\n").unwrap();
+    let check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
+        command.current_dir(&folder).args(["plan", "check", "--plan", "ion.rc"]);
+        command
+    };
+    let heard = check().output().unwrap();
+    assert!(!heard.stderr.is_empty(), "no warning to lose");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let unheard = check().stderr(writer).output().unwrap();
+    assert_eq!((heard.status.code(), heard.stdout), (unheard.status.code(), unheard.stdout));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn version_names_build_commit() {
     let git =
         Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();

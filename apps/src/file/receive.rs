@@ -142,7 +142,7 @@ pub fn receive(
             Err(Lost::Quiet | Lost::Stopped) => break,
             Err(Lost::Connection(_)) if stop.load(Ordering::Relaxed) => break,
             Err(Lost::Connection(why)) => {
-                eprintln!("connection to the node lost ({why}); connecting again");
+                crate::tell(&format!("connection to the node lost ({why}); connecting again"));
                 // The node repeats deliveries that were not accepted; syncing first records them as known.
                 receiver.settle()?;
                 let Some(client) = reconnect(at, options, stop)? else { break };

@@ -129,7 +129,11 @@ impl SendSource {
         SendSource { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
     }
     /// Takes the next `size` bytes, or the rest if it is shorter.
-    fn take(&mut self, size: u64) -> io::Result<FileChunk> {
+    fn take(&mut self, size: u64) -> anyhow::Result<FileChunk> {
+        let hint = "hint: nothing more is sent; name a file that can be read to its end";
+        self.read(size).map_err(|why| anyhow!("{} cannot be read at byte {}: {why}\n{hint}", self.name, self.at))
+    }
+    fn read(&mut self, size: u64) -> io::Result<FileChunk> {
         if let Some(file) = self.file.clone().filter(|_| size > IN_MEMORY) {
             let end = file.metadata()?.len().min(self.at.saturating_add(size)).max(self.at);
             let stretch = Stretch { file: file.clone(), at: self.at, end };
@@ -205,15 +209,6 @@ impl Payload {
             FileChunk::Memory(bytes) => client.send(adu, &[&self.head[..], bytes].concat()),
             FileChunk::File(stretch) => client.send_from(adu, (&self.head, &mut stretch.clone()), length, told),
         }
-        .map_err(|why| match why.kind() {
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                let said = "the node ended the connection while it received a bundle";
-                let hint = "is it still running? If so, its log has the reason: the payload may be too long \
-                            (`bundle_bytes` of [limits])";
-                io::Error::new(why.kind(), format!("{said}, of {length} B\nhint: {hint}"))
-            }
-            _ => why,
-        })
     }
 }
 
@@ -226,15 +221,18 @@ pub struct SendReport {
     pub bundles: u64,
     /// Bytes of the source that were sent.
     pub bytes: u64,
-    /// SHA-256 of the source, hexadecimal; `None` if the sender was stopped before its end.
+    /// SHA-256 of the source, hexadecimal; `None` if the sender was stopped, or failed, before its end.
     pub sha256: Option<String>,
+    /// Failure that ended the sender after the node had accepted a part, with a hint.
+    pub failed: Option<String>,
 }
 
-/// Sends a source and waits until the node has accepted all of it, or until `stop` is set. Calls `progress` with the number of bytes sent or
-/// accepted so far.
+/// Sends a source and waits until the node has accepted all of it, or until `stop` is set. Calls `progress` with the
+/// number of bytes sent or accepted so far.
 ///
 /// # Errors
-/// If the node is not reachable, refuses a bundle, or its store stays full for ten minutes.
+/// If the node is not reachable, or refuses the first bundle. The report has what fails later: that the node ends, that
+/// it refuses a bundle, or that its store stays full for ten minutes.
 pub fn send(
     at: &str,
     mut source: SendSource,
@@ -262,12 +260,13 @@ pub fn send(
     let mut window =
         SendWindow { client, adu, waiting, taken: 0, bundles: 0, told: false, stop, reason: String::new(), progress };
     let sent = send_all(&mut window, &mut source, options);
-    let sha256 = match sent {
+    let (sha256, failed) = match sent {
         // The watch ended the connection.
-        Err(_) if stop.load(Ordering::Relaxed) => None,
-        sent => Some(sent?),
+        Err(_) if stop.load(Ordering::Relaxed) => (None, None),
+        Err(why) if window.bundles > 0 => (None, Some(why.to_string())),
+        sent => (Some(sent?), None),
     };
-    Ok(SendReport { name: source.name, bundles: window.bundles, bytes: window.taken, sha256 })
+    Ok(SendReport { name: source.name, bundles: window.bundles, bytes: window.taken, sha256, failed })
 }
 
 /// Sends the whole source; returns its digest.
@@ -394,20 +393,19 @@ impl<F: Fn(u64)> SendWindow<'_, F> {
         Ok(())
     }
     fn response(&mut self) -> anyhow::Result<AapStatus> {
-        while !self.client.hears().map_err(|why| self.ended(&why))? {
+        while !self.client.hears().map_err(|why| Self::ended(&why))? {
             if self.stop.load(Ordering::Relaxed) {
                 bail!("stopped");
             }
             self.tell();
         }
-        let response = self.client.response().map_err(|why| self.ended(&why))?;
+        let response = self.client.response().map_err(|why| Self::ended(&why))?;
         let status = response.response_status();
         self.reason = response.reason;
         Ok(status)
     }
-    fn ended(&self, why: &io::Error) -> anyhow::Error {
-        let (taken, waiting) = (self.bundles, self.waiting.len() + 1);
-        anyhow!("{why}: it had accepted {taken} bundles, {waiting} more were sent to it\n{}", crate::ENDED)
+    fn ended(why: &io::Error) -> anyhow::Error {
+        anyhow!("{why}\n{}", crate::ENDED)
     }
     /// Reason why the node accepts no bundle, as far as it is known.
     fn reason(&self) -> &str {
@@ -417,10 +415,10 @@ impl<F: Fn(u64)> SendWindow<'_, F> {
     fn tell(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
             let reason = self.reason();
-            eprintln!(
+            crate::tell(&format!(
                 "the node has not accepted the bundle yet: {reason}; waiting\n\
                 hint: `farlink node status` shows their usage, and what helps"
-            );
+            ));
         }
     }
     fn resend(&mut self, payload: Payload, bytes: u64) -> anyhow::Result<()> {

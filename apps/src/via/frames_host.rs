@@ -162,7 +162,9 @@ impl FramesHost {
         let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
         let Err(why) = write_frame(&mut *stream, letter, body) else { return true };
         if why.downcast_ref::<io::Error>().is_some_and(|why| why.kind() == io::ErrorKind::WouldBlock) {
-            eprintln!("application {client} is disconnected: it has stopped reading what the node sends it");
+            crate::tell(&format!(
+                "application {client} is disconnected: it has stopped reading what the node sends it"
+            ));
         }
         // A part of the frame may have left, so that nothing can follow it. This ends the client's thread, too.
         let _ = stream.shutdown(Shutdown::Both);

@@ -98,8 +98,8 @@ schema! {
         { bundle, link, offset, length };
     Reassembled "reassembled" "bundle reassembled" "The bundle was reassembled from fragments." { bundle };
     Refused "refused" "bundle refused" "An offered bundle was refused." { link, key, reason };
-    LinkUp "link_up" "link up" "A link may carry bundles." { link, peer };
-    LinkDown "link_down" "link down" "A link may not." { link };
+    LinkUp "link_up" "link may be used" "A link may carry bundles; whether the neighbour answers shows only then." { link, peer };
+    LinkDown "link_down" "link may not be used" "A link may carry no bundles." { link };
     Malformed "malformed" "malformed data discarded" "Received data that is not valid was discarded."
         { link, offset, reason };
     SessionRefused "session_refused" "session refused" "A session was refused, by this node or by its peer; `peer` is the node that the peer says it is."

@@ -70,7 +70,8 @@ struct SendTarget {
 /// Request for the address of a link; a later request invalidates its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup {
-    link: LinkId,
+    /// Link whose peer is looked up.
+    pub link: LinkId,
     number: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Last error of each link, in words that name both nodes.
 
-use farlink_base::{Instant, LinkId, NodeId};
+use farlink_base::{Event, Instant, LinkId, NodeId};
 use std::collections::HashMap;
 
 /// Most characters of an error that is kept.
@@ -93,16 +93,15 @@ pub struct RefusedPeer<'a> {
     pub shown: &'a str,
 }
 
-/// Completes the reason why a session was refused with what was found, and a hint; `None` for a reason that an operator
-/// can do nothing about.
-pub fn explain(reason: &str, peer: RefusedPeer<'_>) -> Option<String> {
+/// Hint for the reason why a session was refused; `None` for a reason that an operator can do nothing about.
+fn hint_of(reason: &str) -> Option<&'static str> {
     let hint = if reason.contains("certificate proves another node ID") {
         "each node needs a certificate with its own node ID: `farlink node certs` makes them"
     } else if reason.contains("certificate names another host") {
         "its certificate needs its node ID, or the host of `address`: `farlink node certs` makes one"
     } else if reason.contains("cannot do TLS") {
         "give the peer a certificate in its [layer], or write tls = \"allow\" here"
-    } else if reason.contains("refused this node") {
+    } else if reason.contains(REFUSED_HERE) {
         "the peer's log has the reason; it may require TLS, another certificate or another node ID"
     } else if reason.contains("before it began") {
         "the peer's log has the reason; one that requires TLS ends sessions of nodes without"
@@ -113,13 +112,38 @@ pub fn explain(reason: &str, peer: RefusedPeer<'_>) -> Option<String> {
     } else {
         return None;
     };
+    Some(hint)
+}
+/// Reason of a peer that does not trust this node.
+const REFUSED_HERE: &str = "refused this node: its TLS";
+
+/// Turns an error of a stream that is a refusal, not a defect of the data, into the event of a refused session.
+pub fn as_refusal(event: Event) -> Event {
+    match event {
+        Event::Malformed { link, reason, .. } if hint_of(reason).is_some() => {
+            Event::SessionRefused { link, peer: None, reason }
+        }
+        event => event,
+    }
+}
+
+/// Completes the reason why a session was refused with what was found, and a hint; `None` for a reason that an operator
+/// can do nothing about.
+pub fn explain(reason: &str, peer: RefusedPeer<'_>) -> Option<String> {
+    let mut hint = hint_of(reason)?;
     let claims = peer.claims.map(|node| format!("it says it is {}", farlink_events::node_name(node)));
     let certified = peer.certified.map(|ids| match ids.is_empty() {
         true => "its certificate names no node".to_string(),
         false => format!("its certificate is of {}", listed(ids)),
     });
-    let shown = (!peer.shown.is_empty() && reason.contains("refused this node"))
-        .then(|| format!("this node shows {}", peer.shown));
+    let shown = reason.contains(REFUSED_HERE).then(|| match peer.shown {
+        "" => {
+            hint = "if the peer requires TLS, write tls = \"require\" and a certificate into the [layer] here, or \
+                    tls = \"allow\" into the peer's; the peer's log has the reason";
+            "this node does no TLS: its [layer] has tls = \"forbid\"".to_string()
+        }
+        shown => format!("this node shows {shown}"),
+    });
     let found: Vec<String> = claims.into_iter().chain(certified).chain(shown).collect();
     let found = if found.is_empty() { String::new() } else { format!(": {}", found.join(", ")) };
     Some(format!("{found}\nhint: {hint}"))

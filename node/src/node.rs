@@ -9,6 +9,7 @@ use crate::datagrams::{Datagrams, Lookup};
 use crate::discovery::Discovery;
 use crate::disk::{Disk, DiskState};
 use crate::events::{EventHub, EventNames};
+use crate::faults;
 use crate::lists::Lists;
 use crate::log::{Crowd, LogLevel, more};
 use crate::metrics::Metrics;
@@ -203,6 +204,7 @@ impl Sink<Output> for Io {
             // Links of other shards are known here as well, and each change would be counted and logged twice.
             Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_reported_by_other_shard(&event)) => {}
             Output::Event(event) => {
+                let event = if self.stream.is_some() { faults::as_refusal(event) } else { event };
                 let about = self.about(&event);
                 self.sealed.look(&event);
                 self.events.push(self.now, event, about);
@@ -552,8 +554,13 @@ impl Node {
     }
     /// Collects answers of other threads: addresses and disk operations.
     fn answers(&mut self, now: Instant) {
-        while let Some((wanted, addresses)) = self.names.answer() {
+        while let Some((wanted, found)) = self.names.answer() {
             let io = &mut self.io;
+            let link = match wanted {
+                Wanted::Stream(stream) => io.streams.link_of(stream),
+                Wanted::Peer(link) => Some(link),
+            };
+            let addresses = io.streams.looked_up(link, found);
             let stream = match wanted {
                 Wanted::Stream(stream) => stream,
                 Wanted::Peer(link) => {
@@ -565,7 +572,8 @@ impl Node {
                 Connector { register: (&io.poller, STREAM), resolver: &self.names, inputs: &mut io.inputs };
             io.streams.resolved(stream, addresses, now, &mut connector);
         }
-        while let Some((lookup, addresses)) = self.links.answer() {
+        while let Some((lookup, found)) = self.links.answer() {
+            let addresses = self.io.streams.looked_up(Some(lookup.link), found);
             self.io.datagrams.resolved(lookup, &addresses);
         }
         if let Some(disk) = &mut self.io.disk {

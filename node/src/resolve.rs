@@ -14,11 +14,14 @@ pub enum Wanted {
     Peer(LinkId),
 }
 
+/// Addresses of a host name, or why there are none, with the name.
+pub type FoundAddresses = Result<Vec<SocketAddr>, String>;
+
 /// Queue of lookups and their answers.
 #[derive(Debug)]
 pub struct Resolver<K> {
     questions: Sender<(K, String)>,
-    answers: Receiver<(K, Vec<SocketAddr>)>,
+    answers: Receiver<(K, FoundAddresses)>,
 }
 
 impl<K: Send + 'static> Resolver<K> {
@@ -31,14 +34,8 @@ impl<K: Send + 'static> Resolver<K> {
         let (outbox, answers) = channel();
         std::thread::Builder::new().name("resolver".into()).spawn(move || {
             while let Ok((key, name)) = inbox.recv() {
-                let addresses = match name.to_socket_addrs() {
-                    Ok(addresses) => addresses.collect(),
-                    Err(why) => {
-                        tracing::warn!("the address {name} of a link does not resolve: {why}");
-                        Vec::new()
-                    }
-                };
-                if outbox.send((key, addresses)).is_err() {
+                let found = name.to_socket_addrs().map(Iterator::collect);
+                if outbox.send((key, found.map_err(|why| format!("{name}: {why}")))).is_err() {
                     return;
                 }
                 waker.wake();
@@ -54,8 +51,8 @@ impl<K: Send + 'static> Resolver<K> {
         let _ = self.questions.send((key, name.to_string()));
         None
     }
-    /// Next answer, if one has arrived; it has no addresses if the name did not resolve.
-    pub fn answer(&self) -> Option<(K, Vec<SocketAddr>)> {
+    /// Next answer, if one has arrived.
+    pub fn answer(&self) -> Option<(K, FoundAddresses)> {
         self.answers.try_recv().ok()
     }
 }
@@ -78,6 +75,7 @@ mod tests {
             resolver.answer()
         });
         let (key, addresses) = answer.unwrap();
+        let addresses = addresses.unwrap();
         assert_eq!(key, 2);
         assert!(addresses.iter().all(|a| a.ip().is_loopback()) && !addresses.is_empty());
     }

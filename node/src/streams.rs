@@ -48,6 +48,8 @@ pub struct Streams {
     hosts: BTreeSet<(LayerId, IpAddr, LinkId)>,
     /// Links whose unreachable peer was already logged.
     unreachable: HashSet<LinkId>,
+    /// Links of any layer whose host name has no address, as already logged.
+    unresolved: HashSet<LinkId>,
     streams: HashMap<StreamId, Stream>,
     tokens: HashMap<u64, StreamId>,
     serial: u64,
@@ -99,6 +101,7 @@ impl Streams {
             addresses: HashMap::new(),
             hosts: BTreeSet::new(),
             unreachable: HashSet::new(),
+            unresolved: HashSet::new(),
             streams: HashMap::new(),
             tokens: HashMap::new(),
             serial: 0,
@@ -478,10 +481,11 @@ impl Streams {
     }
     /// Removes a stream; returns its layer.
     fn remove(&mut self, id: StreamId) -> Option<LayerId> {
+        let link = self.link_of(id);
         let stream = self.streams.remove(&id)?;
         // The end is logged only if the opening was, so that crowds do not fill the log.
         if let Some(peer) = stream.peer.filter(|_| stream.told) {
-            tracing::info!("disconnected from {peer}");
+            tracing::info!("disconnected from {peer}{}", self.faults.of(link));
         }
         for serial in &stream.serials {
             self.tokens.remove(serial);

@@ -124,7 +124,7 @@ fn unanswered_delivery_repeats_after_kill() {
 fn sigterm_exits_with_0() {
     let pair = Pair::new("tcpclv4", true);
     let (a, b) = (pair.start(1, ""), pair.start(2, ""));
-    until("the link is up", || a.log().contains("link up"));
+    until("the link is up", || a.log().contains("link may be used"));
     let began = std::time::Instant::now();
     assert_eq!(a.terminate(), Some(0));
     // A clean end waits for no timeout.

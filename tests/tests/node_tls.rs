@@ -106,7 +106,7 @@ fn unproven_neighbour_is_refused() {
             String::new(),
             "cannot do TLS, which this node requires",
             "hint: give the peer a certificate",
-            "refused this node",
+            "this node does no TLS: its [layer] has tls = \"forbid\"",
         ),
     ] {
         let two = nodes.start(2, &tls("require", "certs", "ipn-2"));
@@ -118,6 +118,7 @@ fn unproven_neighbour_is_refused() {
         until(reason, || warns(&two, reason) && two.log().contains(found));
         until(other_side, || warns(&one, other_side));
         assert_ne!(nodes.state(2), "up", "{}", two.log());
+        assert!(!one.log().contains("malformed") && !two.log().contains("malformed"), "{}\n{}", one.log(), two.log());
         until("the last error of a link", || nodes.last_error(2).contains(reason));
         one.kill();
         two.kill();

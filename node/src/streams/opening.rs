@@ -4,7 +4,7 @@ use super::connection::{Phase, ROOM_MIN};
 use super::secure::host_of;
 use super::{CONNECT_TIMEOUT, Register, Streams, canonical};
 use crate::log::more;
-use crate::resolve::{Resolver, Wanted};
+use crate::resolve::{FoundAddresses, Resolver, Wanted};
 use farlink_base::{Duration, Instant, LayerId, LinkId, StreamId, socket};
 use farlink_os::poll::Poller;
 use farlink_os::stream;
@@ -39,6 +39,7 @@ impl Streams {
             None => {
                 // A later link of this number gets its own warning.
                 self.unreachable.remove(&link);
+                self.unresolved.remove(&link);
             }
         }
     }
@@ -170,9 +171,32 @@ impl Streams {
             tracing::debug!("cannot connect to {to}: {why}");
         }
     }
+    /// Logs and notes a host name that does not resolve, once until it does; returns the addresses found.
+    pub(crate) fn looked_up(&mut self, link: Option<LinkId>, found: FoundAddresses) -> Vec<SocketAddr> {
+        match found {
+            Ok(addresses) => {
+                if let Some(link) = link.filter(|link| self.unresolved.remove(link)) {
+                    self.faults.recovered(link);
+                }
+                addresses
+            }
+            Err(why) => {
+                let what = format!("no address of {why}");
+                self.faults.note(link, crate::clock::now(), &what);
+                let on = self.faults.of(link);
+                if link.is_some_and(|link| self.unresolved.insert(link)) {
+                    let hint = "correct `address` of the link, or the name service of this machine";
+                    tracing::warn!("{what}{on}; trying again until there is one\nhint: {hint}");
+                } else {
+                    tracing::debug!("{what}{on}");
+                }
+                Vec::new()
+            }
+        }
+    }
     pub(super) fn opened(&mut self, id: StreamId, from: SocketAddr, inputs: &mut VecDeque<Input>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let from = canonical(from);
+        let (from, layer) = (canonical(from), stream.layer);
         stream.peer = Some(from);
         if let Phase::Open(socket) = &stream.phase {
             // A kernel without this option queues more unsent bytes, which makes bundle ages less exact.
@@ -184,13 +208,13 @@ impl Streams {
         // Frequent connections from one address are logged once a minute.
         if let Some(times) = self.comings.say(from.ip(), std::time::Instant::now()) {
             let how = if id.is_passive() { "connected from" } else { "connected to" };
-            tracing::info!("{how} {from}{}", more(times));
             stream.told = true;
+            tracing::info!("{how} {from}{}{}", self.faults.of(self.link_of(id)), more(times));
         }
-        inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
+        inputs.push_back(Input::Socket(layer, socket::Input::Opened { stream: id, from }));
         // The layer begins with little room; it gets more once the kernel has taken that.
         inputs.push_back(Input::Socket(
-            stream.layer,
+            layer,
             socket::Input::Writable { stream: id, room: self.bounds.queue.min(ROOM_MIN) },
         ));
     }

@@ -65,7 +65,7 @@ impl Streams {
         }
     }
     /// Link of a stream: the one it was opened for, or, if the peer opened it, the only one of its layer to that host.
-    fn link_of(&self, id: StreamId) -> Option<LinkId> {
+    pub(crate) fn link_of(&self, id: StreamId) -> Option<LinkId> {
         let stream = self.streams.get(&id)?;
         let only = |host: IpAddr| {
             let ends = [LinkId(0), LinkId(u32::MAX)].map(|link| (stream.layer, host, link));

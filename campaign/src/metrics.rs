@@ -135,7 +135,7 @@ pub const METRICS: &[Metric] = metrics! {
         Value |ran| ran.statistics.overhead_ratio;
     "relayed", "copies relayed", Count, Run, "Copies that arrived at any node, the destination included.",
         Value |ran| Some(ran.statistics.relayed as f64);
-    "hops_mean", "nodes reached", Ratio, Run, "Nodes that received a delivered bundle, over all its copies, mean.",
+    "hops_mean", "arrivals at nodes", Ratio, Run, "Arrivals of a delivered bundle at nodes, mean: its hops, where it has no other copies, returns and repetitions.",
         Value |ran| ran.statistics.hops_mean;
     "sent_bytes", "bytes on links", Bytes, Run,
         "Bytes sent on all links in both directions, headers, repetitions and link overhead included. Radios are no links: a scenario without links has no value.",

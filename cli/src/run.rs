@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use farlink_report::{
     FlowUse, Manifest, Missed, MissingBundles, PhaseUse, PlainFlow, Quantity, RetentionFacts, RoleUse, RunReader,
-    Statistics, Validity, counted,
+    Statistics, Validity, counted, with_refused,
 };
 use farlink_routing::contact_plan;
 use farlink_scenario::{Fidelity, Scenario, SshMachine};
@@ -317,7 +317,7 @@ fn tell(folder: &Path) -> Result<(), CliError> {
     let missed = Missed::of(manifest, s);
     let seconds = |s: f64| Quantity::Seconds.text(s);
     println!("{}", manifest.title());
-    println!("  delivered  {} of {}", s.delivered, counted(s.created, "bundle"));
+    println!("  delivered  {} of {}", s.delivered, counted(s.wanted(), "bundle"));
     for missing in missing(&run, s)? {
         println!("  missing    {}", missing.text());
     }
@@ -340,8 +340,8 @@ fn tell(folder: &Path) -> Result<(), CliError> {
         for flow in in_order(s, manifest).into_iter().take(TRAFFIC_SHOWN) {
             let latency = flow.latency_s.map_or(String::new(), |l| format!(", mean latency {}", seconds(l.mean)));
             let goodput = flow.goodput_bit_s.map_or(String::new(), |g| format!(", {}", Quantity::Rate.text(g)));
-            let created = counted(flow.created, "bundle");
-            println!("  traffic    {}: {} of {created}{latency}{goodput}", flow.traffic, flow.delivered);
+            let wanted = counted(flow.created + flow.refused, "bundle");
+            println!("  traffic    {}: {} of {wanted}{latency}{goodput}", flow.traffic, flow.delivered);
         }
         if let Some(more) = s.traffic.len().checked_sub(TRAFFIC_SHOWN).filter(|more| *more > 0) {
             println!("  traffic    and {more} more: `farlink report` and `--json` show all");
@@ -379,10 +379,11 @@ fn tell(folder: &Path) -> Result<(), CliError> {
 /// Fates of the undelivered bundles; none for a run whose events would take long to read, as its report does.
 fn missing(run: &RunReader, statistics: &Statistics) -> Result<Vec<MissingBundles>, CliError> {
     let size = std::fs::metadata(run.folder().join("events.parquet")).map_or(0, |file| file.len());
-    if statistics.delivered == statistics.created || size > EVENTS_READ {
-        return Ok(Vec::new());
-    }
-    Ok(MissingBundles::read(run, &run.bundles()?)?)
+    let followed = match statistics.delivered == statistics.created || size > EVENTS_READ {
+        true => Vec::new(),
+        false => MissingBundles::read(run, &run.bundles()?)?,
+    };
+    Ok(with_refused(statistics, followed))
 }
 
 /// Retention times of the relays, a line for each phase and relay.

@@ -184,6 +184,7 @@ type Definition = (&'static str, &'static str, Quantity, fn(&Statistics) -> Opti
 
 const METRICS: &[Definition] = &[
     ("created", "bundles created", Quantity::Count, |s| Some(s.created as f64)),
+    ("refused", "bundles that the sender's node refused", Quantity::Count, |s| Some(s.refused as f64)),
     ("delivered", "bundles delivered", Quantity::Count, |s| Some(s.delivered as f64)),
     ("delivery_ratio", "delivery ratio", Quantity::Share, |s| s.delivery_ratio),
     ("latency_s.mean", "mean latency", Quantity::Seconds, |s| Some(s.latency_s?.mean)),
@@ -193,7 +194,7 @@ const METRICS: &[Definition] = &[
     ("goodput_bit_s", "goodput", Quantity::Rate, |s| s.goodput_bit_s),
     ("overhead", "link bytes sent per byte delivered", Quantity::Ratio, |s| s.overhead),
     ("overhead_ratio", "overhead ratio (extra transfers per delivery)", Quantity::Ratio, |s| s.overhead_ratio),
-    ("hops_mean", "mean hop count of delivered bundles", Quantity::Ratio, |s| s.hops_mean),
+    ("hops_mean", "arrivals at nodes per delivered bundle", Quantity::Ratio, |s| s.hops_mean),
     ("last_delivery_s", "time of the last delivery", Quantity::Seconds, |s| s.last_delivery_s),
     ("redelivered", "bundles delivered more than once", Quantity::Count, |s| Some(s.redelivered as f64)),
 ];
@@ -212,8 +213,11 @@ fn metrics(runs: &[&Statistics]) -> Vec<ComparedMetric> {
     }
     flows(runs, &mut metrics);
     retention(runs, &mut metrics);
-    let order = runs.iter().map(|s| same_order(&runs[0].order, &s.order)).collect();
-    metrics.push(metric("order", "bundle pairs delivered in the same order", Quantity::Share, order));
+    // A single run has nothing to be compared with.
+    if runs.len() > 1 {
+        let order = runs.iter().map(|s| same_order(&runs[0].order, &s.order)).collect();
+        metrics.push(metric("order", "bundle pairs delivered in the order of the first run", Quantity::Share, order));
+    }
     // Links are matched by name and sending node; a link may be missing from some runs.
     let mut links: Vec<(&str, &str)> = Vec::new();
     for link in runs.iter().flat_map(|s| &s.links) {

@@ -30,7 +30,7 @@ impl Missed {
         let (s, expect) = (statistics, &manifest.expect);
         let seconds = |s: f64| Quantity::Seconds.text(s);
         let mut all = Vec::new();
-        let arrived = format!("{} of {}", s.delivered, counted(s.created, "bundle"));
+        let arrived = format!("{} of {}", s.delivered, counted(s.wanted(), "bundle"));
         if let Some(wanted) = expect.delivery_ratio
             && Missed::unjudged(manifest, statistics).is_none()
             && s.delivery_ratio.is_none_or(|ratio| ratio < wanted)
@@ -46,7 +46,7 @@ impl Missed {
             let expected = format!("all bundles delivered within {}", seconds(limit));
             let found = match s.last_delivery_s {
                 // An undelivered bundle misses the deadline, whenever the others were delivered.
-                _ if s.delivered < s.created => Some(format!("{arrived} at the end of the run")),
+                _ if s.delivered < s.wanted() => Some(format!("{arrived} at the end of the run")),
                 Some(last) if last > limit => Some(format!("the last one after {}", seconds(last))),
                 _ => None,
             };

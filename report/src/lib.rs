@@ -42,7 +42,7 @@ pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, MachineLoad, Manifest,
     NodeFacts, RunWorld, Topology, TrafficFacts, UpTimes, Validity, Verdict,
 };
-pub use missing::MissingBundles;
+pub use missing::{MissingBundles, with_refused};
 pub use nagle::{HeldSegments, NagleReport, NagleVerdict, RoundTripClusters, held_in_capture};
 pub use page::plot;
 pub use page::{distribution, drawing, stack};

@@ -153,6 +153,10 @@ pub struct Topology {
     pub traffic: Vec<TrafficFacts>,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// One traffic flow of the scenario, with the endpoints that identify its bundles.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TrafficFacts {
@@ -170,6 +174,10 @@ pub struct TrafficFacts {
     /// groups, where `from` and `to` name groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub senders: Option<u64>,
+    /// Number of bundles that the sender's own node had not accepted by the end: given up, or to be offered again. 0 where
+    /// it is not known, as in the testbed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused: u64,
 }
 
 /// One node of the scenario.

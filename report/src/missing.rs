@@ -3,6 +3,7 @@
 use crate::column::Text;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, EventRow};
+use crate::statistics::Statistics;
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -67,6 +68,8 @@ struct FollowedBundle {
     deleted: Option<(u64, Text, Text)>,
     /// Last link over which a copy was sent.
     sent: Option<(u64, Text)>,
+    /// Whether a node that the bundle was offered to had no room for it.
+    unroomy: bool,
 }
 
 /// Undelivered bundles with what the events say of them.
@@ -96,14 +99,18 @@ impl FollowedBundles {
             "waiting" => CopyMark::Routeless,
             "deleted" => CopyMark::Gone,
             "transmitting" | "routed" => CopyMark::Held,
+            "refused" if row.reason.as_deref() == Some("no_resources") => {
+                if let Some(bundle) = self.followed(row) {
+                    bundle.unroomy = true;
+                }
+                return;
+            }
             _ => return,
         };
         if &*row.event != "created" && !self.recording.contains(&row.node) {
             self.recording.insert(row.node.clone());
         }
-        let (Some(creation), Some(sequence)) = (row.creation_ms, row.sequence) else { return };
-        let (Some(service), Some(source)) = (row.service, &row.source) else { return };
-        let Some(bundle) = self.bundles.get_mut(&(creation, sequence, service, source.clone())) else { return };
+        let Some(bundle) = self.followed(row) else { return };
         let copy = bundle.copies.entry(row.node.clone()).or_insert((0, CopyMark::Held));
         // Events of one moment may stand in any order: then the copy is gone if any says so.
         *copy = (*copy).max((row.time_ns, mark));
@@ -115,6 +122,11 @@ impl FollowedBundles {
         if let (CopyMark::Gone, Some(reason)) = (mark, row.reason.as_ref().filter(|reason| ***reason != *"done")) {
             bundle.deleted = bundle.deleted.take().max(Some((row.time_ns, reason.clone(), row.node.clone())));
         }
+    }
+
+    /// The undelivered bundle of an event.
+    fn followed(&mut self, row: &EventRow) -> Option<&mut FollowedBundle> {
+        self.bundles.get_mut(&(row.creation_ms?, row.sequence?, row.service?, row.source.clone()?))
     }
 
     /// Fates, the most frequent first. `forgetful` are the nodes whose store is memory.
@@ -158,6 +170,9 @@ impl FollowedBundles {
             [(node, _)] if !self.recording.contains(node) => {
                 return ("without a trace, as the node records no events".into(), format!("at {node}"));
             }
+            [(node, (_, CopyMark::Routeless))] if bundle.unroomy => {
+                return ("still waiting at the end, refused by full neighbours".into(), format!("at {node}"));
+            }
             [(node, (_, CopyMark::Routeless))] => {
                 return ("still waiting for a route at the end".into(), format!("at {node}"));
             }
@@ -200,6 +215,16 @@ fn reason_text(reason: &str) -> String {
     text.to_string()
 }
 
+/// Adds the bundles that the senders' own nodes never accepted, of which no table knows.
+pub fn with_refused(statistics: &Statistics, mut missing: Vec<MissingBundles>) -> Vec<MissingBundles> {
+    if statistics.refused > 0 {
+        let fate = "not accepted by the sender's own node, full or down".to_string();
+        missing.push(MissingBundles { count: statistics.refused, fate });
+        missing.sort_by_key(|missing| std::cmp::Reverse(missing.count));
+    }
+    missing
+}
+
 /// Sentence about the bundles that did not arrive; `None` if nothing is known of them.
 pub(crate) fn sentence(missing: &[MissingBundles]) -> Option<String> {
     if missing.is_empty() {
@@ -220,7 +245,7 @@ mod tests {
             service: Some(1),
             creation_ms: Some(5),
             sequence: Some(sequence),
-            reason: matches!(name, "deleted" | "fault").then(|| more.into()),
+            reason: matches!(name, "deleted" | "fault" | "refused").then(|| more.into()),
             link: (name == "transmitting").then(|| more.into()),
             ..EventRow::new(time_ns, node.into(), name)
         }
@@ -261,6 +286,24 @@ mod tests {
                 "1 still on the way at the end, with copies at several nodes",
             ]
         );
+    }
+
+    #[test]
+    fn full_neighbours_are_no_missing_route() {
+        let created = (0..2).map(|sequence| event(1, "a", "created", sequence, ""));
+        let mut events: Vec<EventRow> = created.collect();
+        events.extend([
+            event(2, "a", "transmitting", 0, "l"),
+            event(3, "b", "refused", 0, "no_resources"),
+            event(4, "a", "waiting", 0, ""),
+            event(4, "b", "refused", 1, "not_acceptable"),
+            event(4, "a", "waiting", 1, ""),
+        ]);
+        let told = [
+            "1 still waiting at the end, refused by full neighbours (at a)",
+            "1 still waiting for a route at the end (at a)",
+        ];
+        assert_eq!(fates(&events, 2), told);
     }
 
     #[test]

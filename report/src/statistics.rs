@@ -19,7 +19,10 @@ pub struct Statistics {
     pub created: u64,
     /// Number of bundles delivered at least once.
     pub delivered: u64,
-    /// Delivered over created bundles, 0 to 1; absent when nothing was created.
+    /// Number of bundles that the senders' own nodes did not accept; simulations only.
+    pub refused: u64,
+    /// Delivered bundles over those that applications wanted to send, created or refused, 0 to 1; absent when there were
+    /// none.
     pub delivery_ratio: Option<f64>,
     /// Latency from creation to first delivery, in seconds; absent when nothing was delivered.
     pub latency_s: Option<Latency>,
@@ -32,14 +35,15 @@ pub struct Statistics {
     /// Round-trip times of pings, in seconds; absent when none was answered.
     pub round_trip_s: Option<Latency>,
     /// Bytes sent on all links over payload bytes delivered: 4 hops without any overhead give 4. Absent without
-    /// deliveries or without links.
+    /// deliveries or links, and with plain flows, whose bytes the links count as well.
     pub overhead: Option<f64>,
     /// Copies of bundles that arrived at any node, destinations included.
     pub relayed: u64,
     /// Overhead ratio as The ONE defines it: arrivals that were no first delivery, over deliveries. Absent when nothing
     /// was delivered.
     pub overhead_ratio: Option<f64>,
-    /// Mean number of nodes that received a delivered bundle, over all its copies; absent when nothing was delivered.
+    /// Mean number of arrivals of a delivered bundle at nodes, over all its copies, returns and repetitions: without any,
+    /// its hops. Absent when nothing was delivered.
     pub hops_mean: Option<f64>,
     /// Payload bytes delivered, each bundle counted once.
     pub delivered_bytes: u64,
@@ -73,6 +77,8 @@ pub struct FlowUse {
     pub traffic: String,
     /// Number of bundles created.
     pub created: u64,
+    /// Number of bundles that the sender's own node did not accept; simulations only.
+    pub refused: u64,
     /// Number of bundles delivered at least once.
     pub delivered: u64,
     /// Latency from creation to first delivery, in seconds; absent when nothing was delivered.
@@ -84,6 +90,18 @@ pub struct FlowUse {
 }
 
 impl FlowUse {
+    /// A flow of which the sender's node accepted nothing.
+    fn refused(traffic: &str, refused: u64) -> FlowUse {
+        FlowUse {
+            traffic: traffic.into(),
+            created: 0,
+            refused,
+            delivered: 0,
+            latency_s: None,
+            goodput_bit_s: None,
+            last_delivery_s: None,
+        }
+    }
     /// Computes the statistics of each flow, in order of the flows' first bundles.
     fn all(bundles: &[BundleRow]) -> Vec<FlowUse> {
         let mut places: BTreeMap<&Text, usize> = BTreeMap::new();
@@ -102,6 +120,7 @@ impl FlowUse {
             FlowUse {
                 traffic: name.to_string(),
                 created: mine.len() as u64,
+                refused: 0,
                 delivered: numbers.delivered,
                 latency_s: numbers.latency_s,
                 goodput_bit_s: numbers.goodput_bit_s,
@@ -236,9 +255,11 @@ impl Statistics {
         if self.overhead.is_none() {
             return Some(format!("{} extra transfers per delivery", ratio(self.overhead_ratio?)));
         }
+        // Copies, returns and repetitions count, too: then it is no length of a path.
         let hops = match self.hops_mean {
             Some(1.0) => ", over 1 hop".to_string(),
-            Some(hops) => format!(", over {} hops", ratio(hops)),
+            Some(hops) if hops.fract() == 0.0 => format!(", over {} hops", ratio(hops)),
+            Some(hops) => format!(", {} arrivals at nodes per bundle", ratio(hops)),
             None => String::new(),
         };
         Some(format!("{} bytes on links per byte delivered{hops}", ratio(self.overhead?)))
@@ -264,7 +285,29 @@ impl Statistics {
         statistics.duration_s = manifest.duration_s;
         statistics.wall_s = manifest.wall_s;
         statistics.custody = manifest.custody;
+        if !manifest.flows.is_empty() {
+            // Links count the bytes of plain flows, too.
+            statistics.overhead = None;
+        }
+        for facts in manifest.topology.traffic.iter().filter(|facts| facts.refused > 0) {
+            statistics.refuse(&facts.name, facts.refused);
+        }
         Ok(statistics)
+    }
+
+    /// Number of bundles that applications wanted to send.
+    pub fn wanted(&self) -> u64 {
+        self.created + self.refused
+    }
+
+    /// Adds bundles of a traffic flow that the sender's own node did not accept.
+    fn refuse(&mut self, traffic: &str, refused: u64) {
+        self.refused += refused;
+        self.delivery_ratio = Some(self.delivered as f64 / self.wanted() as f64);
+        match self.traffic.iter_mut().find(|flow| flow.traffic == traffic) {
+            Some(flow) => flow.refused += refused,
+            None => self.traffic.push(FlowUse::refused(traffic, refused)),
+        }
     }
 
     /// Computes statistics from bundles and links. Facts that only a manifest holds stay 0 or absent.
@@ -280,6 +323,7 @@ impl Statistics {
         Statistics {
             created: bundles.len() as u64,
             delivered,
+            refused: 0,
             delivery_ratio: (!bundles.is_empty()).then(|| delivered as f64 / bundles.len() as f64),
             latency_s: numbers.latency_s,
             goodput_bit_s: numbers.goodput_bit_s,
@@ -402,6 +446,18 @@ pub(crate) mod tests {
         let expected = [("slow".into(), 2, 1, Some(1000.0), Some(8.0)), ("fast".into(), 1, 1, Some(8000.0), Some(1.5))];
         assert_eq!(flows, expected);
         assert_eq!((s.traffic[1].latency_s.unwrap().mean, s.hops_mean), (0.5, Some(1.0)));
+    }
+
+    #[test]
+    fn refused_bundles_count_as_wanted() {
+        let mut named = bundle(1, 100, 0.0, Some(1.0));
+        named.traffic = Some("m".into());
+        let mut s = Statistics::of(&[named], &[]);
+        s.refuse("m", 1);
+        s.refuse("n", 2);
+        assert_eq!((s.created, s.refused, s.wanted(), s.delivery_ratio), (1, 3, 4, Some(0.25)));
+        let flows: Vec<_> = s.traffic.iter().map(|flow| (&*flow.traffic, flow.created, flow.refused)).collect();
+        assert_eq!(flows, [("m", 1, 1), ("n", 0, 2)]);
     }
 
     #[test]

@@ -151,6 +151,10 @@ fn notes(spec: &DirectionSpec, shares: Option<&str>) -> Vec<String> {
     if matches!(spec.loss, Loss::GilbertElliott { .. }) {
         notes.push("losses come in bursts".to_string());
     }
+    if let Some(outages) = spec.outages {
+        let [up, down] = [outages.up, outages.down].map(format_duration);
+        notes.push(format!("random outages, {down} after {up} on average"));
+    }
     if let Some(jitter) = spec.jitter {
         notes.push(format!("up to {} of jitter", format_duration(jitter.most)));
     }

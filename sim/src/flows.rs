@@ -54,6 +54,8 @@ struct SimFlow {
     first: Option<(Instant, u64)>,
     last: Instant,
     arrived: u64,
+    /// Datagrams that a link dropped.
+    dropped: u64,
     result: PlainFlow,
 }
 
@@ -265,6 +267,7 @@ impl SimFlow {
             first: None,
             last: Instant::ZERO,
             arrived: 0,
+            dropped: 0,
             result,
         }
     }
@@ -280,8 +283,8 @@ impl SimFlow {
         let (first, bytes) = self.first.unwrap_or((self.last, 0));
         let (seconds, later) = ((self.last - first).as_secs_f64(), self.result.received_bytes - bytes);
         let bit_s = if seconds > 0.0 { later as f64 * 8.0 / seconds } else { 0.0 };
-        // Duplicates may make more arrive than were sent.
-        let lost = self.result.datagrams.saturating_sub(self.arrived);
+        // Datagrams in flight at the end are not lost. One copy of a duplicate may be dropped and the other arrive.
+        let lost = self.dropped.min(self.result.datagrams.saturating_sub(self.arrived));
         PlainFlow { seconds, bit_s, lost, ..self.result.clone() }
     }
 }
@@ -300,6 +303,9 @@ pub(crate) fn carry(
         let cable = &mut cables[cable];
         let shared = cable.bottleneck.map(|place| &mut bottlenecks[place][end]);
         let (first, again) = cable.send_ip(now, end, bytes, shared);
+        if first.is_none() && again.is_none() {
+            flows.flows[packet.flow].dropped += u64::from(packet.segment.is_none());
+        }
         for at in first.into_iter().chain(again) {
             queue.arm(at, SimEvent::FlowPacket(Box::new(packet.clone())));
         }

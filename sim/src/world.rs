@@ -186,7 +186,7 @@ impl<O: Observer> World<O> {
             stopped,
             happenings: self.happenings,
             trace: self.trace.value(),
-            traffic: self.applications.outcomes(),
+            traffic: self.applications.outcomes(self.now),
             links: (0..self.cables.len()).map(|link| self.statistics(link)).collect(),
             radios: self.radio_outcomes(),
             faults: self.injected,

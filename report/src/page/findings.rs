@@ -5,7 +5,7 @@ use crate::compare::Comparison;
 use crate::expect::Missed;
 use crate::format::{Quantity, counted, difference};
 use crate::manifest::{RunWorld, Validity};
-use crate::missing;
+use crate::missing::{self, with_refused};
 use crate::nagle::NagleVerdict;
 
 /// Severity mark of a finding.
@@ -84,7 +84,7 @@ fn outcome(run: &RunData) -> Vec<Finding> {
         all.push(finding(Severity::Bad, format!("the run was {how}; the numbers below cover only that part.")));
     }
     let count = |n: u64| Quantity::Count.text(n as f64);
-    all.push(match (s.delivered, s.created) {
+    all.push(match (s.delivered, s.wanted()) {
         (_, 0) if s.round_trip_s.is_some() => finding(Severity::Note, "no bundles but pings were counted."),
         (_, 0) => finding(Severity::Note, "no bundles were created."),
         (delivered, created) if delivered == created => {
@@ -102,7 +102,7 @@ fn outcome(run: &RunData) -> Vec<Finding> {
             finding(if fine { Severity::Note } else { Severity::Bad }, text)
         }
     });
-    if let Some(text) = missing::sentence(&run.missing) {
+    if let Some(text) = missing::sentence(&with_refused(s, run.missing.clone())) {
         all.push(finding(Severity::Note, text));
     }
     for file in &run.manifest.files {

@@ -85,7 +85,9 @@ fn planned(topology: &Topology, link: &LinkFacts, from: &str) -> DirectionFacts 
 /// Describes when a link is up.
 fn windows(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
     if !topology.scheduled(link, end_s) {
-        return "always".into();
+        let notes = link.forward.notes.iter().chain(&link.reverse.notes);
+        let outages = notes.clone().any(|note| note.starts_with("random outages"));
+        return if outages { "but for random outages" } else { "always" }.into();
     }
     let times = topology.up_times(end_s);
     let one = |from: &str| {

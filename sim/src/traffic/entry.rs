@@ -27,6 +27,8 @@ pub struct TrafficOutcome {
     pub damaged: u64,
     /// Number of refusals by the sender's node.
     pub refused: u64,
+    /// Bundles that the sender's node had not accepted by the end: given up, or to be offered again.
+    pub left: u64,
     /// Size of the file, for files.
     pub file_bytes: Option<u64>,
     /// Time at which everything had arrived, exactly once and undamaged.
@@ -34,6 +36,7 @@ pub struct TrafficOutcome {
 }
 
 /// Sizes and due times of an entry's bundles.
+#[derive(Clone)]
 struct TrafficPlan {
     first: Rng,
     rng: Rng,
@@ -183,6 +186,17 @@ impl Entry {
     pub fn take_refused(&mut self) -> Option<(u64, u64)> {
         self.again.pop_front()
     }
+    /// Results of the entry in a run that ended at this time.
+    pub fn outcome(&self, ended: Instant) -> TrafficOutcome {
+        let mut left = self.lost + self.again.len() as u64;
+        let mut plan = self.plan.clone();
+        // Where the window was full of refused bundles, later ones were due and not even offered.
+        while self.due_in(&plan).is_some_and(|due| due < ended) {
+            plan.draw(&self.traffic.kind, self.outcome.file_bytes);
+            left += 1;
+        }
+        TrafficOutcome { left, ..self.outcome.clone() }
+    }
     /// Records a bundle handed to the node.
     pub fn sent(&mut self, request: RequestId, offset: u64, size: u64) {
         self.open.insert(request, (offset, size));
@@ -194,7 +208,10 @@ impl Entry {
 
     /// Time at which the next bundle is due; `None` at the end.
     pub fn due(&self) -> Option<Instant> {
-        if self.plan.next >= self.total {
+        self.due_in(&self.plan)
+    }
+    fn due_in(&self, plan: &TrafficPlan) -> Option<Instant> {
+        if plan.next >= self.total {
             return None;
         }
         let start = Instant::ZERO + self.traffic.start;
@@ -204,10 +221,10 @@ impl Entry {
         };
         Some(match pace {
             Pace::Flat => start,
-            Pace::Rate(rate) => start + rate.time_for(self.plan.offset),
+            Pace::Rate(rate) => start + rate.time_for(plan.offset),
             Pace::Interval(interval) => {
                 let each = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-                start + Duration::from_nanos(each.saturating_mul(self.plan.next))
+                start + Duration::from_nanos(each.saturating_mul(plan.next))
             }
         })
     }

@@ -222,9 +222,9 @@ impl Applications {
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
-    /// Results of all entries.
-    pub fn outcomes(&self) -> Vec<TrafficOutcome> {
-        self.entries.iter().map(|entry| entry.outcome.clone()).collect()
+    /// Results of all entries in a run that ended at this time.
+    pub fn outcomes(&self, ended: Instant) -> Vec<TrafficOutcome> {
+        self.entries.iter().map(|entry| entry.outcome(ended)).collect()
     }
 }
 
@@ -319,7 +319,17 @@ mod tests {
         }
         let outcome = &apps.entries[0].outcome;
         assert_eq!((outcome.refused, outcome.created), (2, 0));
+        assert_eq!(apps.outcomes(Instant(9))[0].left, 2);
         assert!(apps.all_delivered(), "nothing is left to deliver");
+    }
+
+    #[test]
+    fn bundles_behind_a_refused_one_are_left() {
+        let mut apps = applications("window = 1\nbundles = { count = 5, size = \"9 B\" }");
+        let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
+        apps.tick(Instant::ZERO, 0, Some(0), &mut queue, &mut todo);
+        apps.entries[0].on_result(Instant::ZERO, 0, RequestId(0), Err(Some(9)), &mut queue);
+        assert_eq!((apps.outcomes(Instant(9))[0].left, apps.entries[0].refused()), (5, 1));
     }
 
     #[test]

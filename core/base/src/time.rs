@@ -138,7 +138,13 @@ impl DtnTime {
             (b'-', [b'Z']) | (b'/', []) => {}
             _ => return None,
         }
-        let days = days_from_civil(year as i64, month as i64, day as i64) - days_from_civil(2000, 1, 1);
+        let date = (year as i64, month as i64, day as i64);
+        let since_1970 = days_from_civil(date.0, date.1, date.2);
+        // February 30 would count as March 1 or 2.
+        if civil_from_days(since_1970) != date {
+            return None;
+        }
+        let days = since_1970 - days_from_civil(2000, 1, 1);
         // The year is at least 2000: the difference of days is not negative.
         let seconds = days as u64 * 86_400 + hour * 3600 + minute * 60 + second;
         Some(DtnTime(seconds * 1000 + ms))
@@ -240,6 +246,11 @@ mod tests {
         assert_eq!(DtnTime::parse_utc("2024-02-29T23:59:59.5Z").unwrap().to_string(), "2024-02-29T23:59:59.500Z");
         for bad in ["2026-11-20", "2026-13-20T09:00:00Z", "2026-11-20T09:00:00", "2026-11-20T09:00:00.Z", "x", ""] {
             assert_eq!(DtnTime::parse_utc(bad), None, "{bad}");
+        }
+        for impossible in
+            ["2026-02-29T00:00:00Z", "2024-02-30T00:00:00Z", "2026/04/31-00:00:00", "2100-02-29T00:00:00Z"]
+        {
+            assert_eq!(DtnTime::parse_utc(impossible), None, "{impossible}");
         }
     }
 

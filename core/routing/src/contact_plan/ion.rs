@@ -292,12 +292,16 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
         let (start, end) = (contact.start.0.div_ceil(1_000_000_000), contact.end.0 / 1_000_000_000);
         // Times are rounded inwards and the delay up: a contact must not seem longer or nearer than it is.
         let delay = nanoseconds(contact.one_way_delay).div_ceil(1_000_000_000);
-        let exact = [contact.start.0, contact.end.0, nanoseconds(contact.one_way_delay)];
+        let is_cut = [contact.start.0, contact.end.0].iter().any(|ns| ns % 1_000_000_000 != 0);
+        let is_rounded = nanoseconds(contact.one_way_delay) % 1_000_000_000 != 0;
         let mut warn = |what: &str| {
             warnings.push(Warning { line: 0, message: format!("contact {}: {what}", index + 1) });
         };
-        if exact.iter().any(|ns| ns % 1_000_000_000 != 0) {
-            warn("ION counts whole seconds: the contact is cut and the range rounded up to them");
+        match (is_cut, is_rounded) {
+            (true, true) => warn("ION counts whole seconds: the contact is cut and the range rounded up to them"),
+            (true, false) => warn("ION counts whole seconds: the contact is cut to them"),
+            (false, true) => warn("ION counts whole seconds: the range is rounded up to them"),
+            (false, false) => {}
         }
         // ION counts rates in bytes per second.
         if contact.rate.0 % 8 != 0 {

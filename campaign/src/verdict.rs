@@ -219,12 +219,12 @@ impl Results<'_> {
             reasons.push(self.nothing(figure, claim));
         }
         if few > 0 {
-            reasons.push(format!("{few} of {} comparisons have fewer than two usable runs", comparisons.len()));
+            reasons.push(format!("comparisons with fewer than two usable runs: {few} of {}", comparisons.len()));
         }
         if equal > 0 {
             let (all, least) = (comparisons.len(), equal_runs(figure.level));
             reasons.push(format!(
-                "{equal} of {all} comparisons have equal runs, of which fewer than {least} decide nothing"
+                "comparisons with equal runs, of which fewer than {least} decide nothing: {equal} of {all}"
             ));
         }
         reasons.extend(self.lacks(figure, claim));

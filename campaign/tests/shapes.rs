@@ -292,7 +292,7 @@ fn disturbed_runs_decide_nothing() {
     assert_eq!((some.verdict.word(), &some.reasons[..]), ("confirmed", &expected.map(String::from)[..]), "{some:?}");
     let most = goodput(&PretendLab { disturb: Some("_large_"), ..PretendLab::default() }).judged(0);
     assert_eq!((most.verdict.word(), most.counts.open), ("undecidable", 2));
-    assert_eq!(most.reasons[0], "2 of 2 comparisons have fewer than two usable runs", "{most:?}");
+    assert_eq!(most.reasons[0], "comparisons with fewer than two usable runs: 2 of 2", "{most:?}");
     assert!(most.text().contains("6 of 12 runs are left out as disturbed"), "{}", most.text());
 }
 
@@ -301,11 +301,11 @@ fn missing_runs_are_named() {
     let ran = goodput(&PretendLab::default());
     let few: Vec<_> = ran.folder.records(&ran.plan).unwrap().into_iter().filter(|(cell, _)| cell.seed == 1).collect();
     let judged = Results::new(&ran.plan, few).judge(ran.figure(0), &ran.figure(0).claims[0]);
-    assert_eq!(judged.reasons, ["2 of 2 comparisons have fewer than two usable runs", "8 of 12 runs are missing"]);
+    assert_eq!(judged.reasons, ["comparisons with fewer than two usable runs: 2 of 2", "8 of 12 runs are missing"]);
     let mut without = ran.folder.records(&ran.plan).unwrap();
     without.iter_mut().for_each(|(_, record)| record.numbers.narrowed.clear());
     let judged = Results::new(&ran.plan, without).judge(ran.figure(0), &ran.figure(0).claims[0]);
-    assert_eq!(judged.reasons, ["2 of 2 comparisons have fewer than two usable runs", "12 of 12 runs have no value"]);
+    assert_eq!(judged.reasons, ["comparisons with fewer than two usable runs: 2 of 2", "12 of 12 runs have no value"]);
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn trend_lacks_only_its_ends() {
         Results::new(&plan, records).judge(figure, &figure.claims[0]).reasons
     };
     assert_eq!(reasons("2 s"), [""; 0], "nothing is compared there");
-    assert_eq!(reasons("3 s"), ["1 of 1 comparisons have fewer than two usable runs", "3 of 6 runs are missing"]);
+    assert_eq!(reasons("3 s"), ["comparisons with fewer than two usable runs: 1 of 1", "3 of 6 runs are missing"]);
 }
 
 #[test]

@@ -318,7 +318,8 @@ fn go(folder: &CampaignFolder, plan: &CampaignPlan, how: &How) -> Result<(), Cli
     bar.finish();
     // The bar is removed first: an error must start on a line of its own.
     let summary = summary?;
-    eprintln!("took {} for {} cells", Quantity::Seconds.text(begun.elapsed().as_secs_f64()), summary.ran);
+    let took = Quantity::Seconds.text(begun.elapsed().as_secs_f64());
+    eprintln!("took {took} for {}", farlink_report::counted(summary.ran as u64, "cell"));
     tell(folder, plan, &summary, how.json, stop.load(Ordering::Relaxed))
 }
 

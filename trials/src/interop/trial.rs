@@ -216,7 +216,8 @@ impl Pair<'_> {
         let lost = ledger.missing();
         notes.extend(forgiven(lost, load.len(), killed, gone, self.can.datagrams)?.map(String::from));
         if let Some(reports) = reports {
-            notes.push(format!("{} delivery reports", delivery_reports(reports, load.len())?));
+            let heard = delivery_reports(reports, load.len())?;
+            notes.push(format!("{heard} delivery report{}", if heard == 1 { "" } else { "s" }));
         }
         Ok(Came { lost, notes })
     }

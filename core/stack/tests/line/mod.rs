@@ -612,7 +612,8 @@ impl Line {
         let bundle = self.wanted(node, payload);
         self.tell(node, Input::App(AppInput::Send { request: RequestId(0), bundle }));
     }
-    fn wanted(&self, node: usize, payload: Bytes) -> SendRequest {
+    /// A request of this node for a bundle to the last.
+    pub fn wanted(&self, node: usize, payload: Bytes) -> SendRequest {
         SendRequest {
             source: EndpointId::ipn(node as u64 + 1, 1),
             destination: EndpointId::ipn(self.nodes.len() as u64, 1),

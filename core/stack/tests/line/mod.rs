@@ -334,6 +334,11 @@ impl Line {
         out.drain(..).for_each(|output| self.follow(node, output));
         self.out = out;
     }
+    /// Lets a node release the memory of a busy period.
+    pub fn rest(&mut self, node: usize) {
+        let stack = self.nodes[node].as_mut().expect("it runs");
+        self.memory.of(node, || stack.rest());
+    }
     /// Removes a link of a node.
     pub fn remove_link(&mut self, node: usize, link: LinkId) {
         let now = self.now;

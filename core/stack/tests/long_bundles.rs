@@ -318,7 +318,7 @@ fn reading(layer: Layer, count: u64) -> Line {
     line
 }
 fn in_flight(line: &Line) -> u64 {
-    line.node(0).status(line.now).links[0].in_flight as u64
+    line.node(0).status(line.now).links[0].in_flight
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn removed_link_leaves_queue_to_sibling() {
     node.send(2, 100);
     let queued = |node: &Node| -> Vec<(String, u64)> {
         let links = node.0.status(NOW).links.into_iter();
-        links.map(|link| (link.name, u64::from(link.queued))).collect()
+        links.map(|link| (link.name, link.queued)).collect()
     };
     assert_eq!(queued(&node), [("one".into(), 1), ("other".into(), 0)]);
     node.0.remove_link(NOW, LinkId(0), &mut node.1);

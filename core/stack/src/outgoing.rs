@@ -491,7 +491,7 @@ mod tests {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         outgoing.on_ready(LINK, false, &mut out);
         outgoing.down(LINK, &mut out);
-        // The next session takes bundles at once: its layer reports only what it does not take.
+        // The number of a removed link may be used again: what was said of the former link holds no more.
         outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
         outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
         assert_eq!(sends(&out), [(1, 108, 108)]);

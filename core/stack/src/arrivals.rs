@@ -461,6 +461,11 @@ impl Arrivals {
     pub fn memory(&self) -> u64 {
         self.memory + self.spools.memory()
     }
+    /// Number of offers in progress, and of refused ones that the layer may still go on with.
+    #[cfg(test)]
+    pub fn offers(&self) -> usize {
+        self.open.len()
+    }
     /// Whether a complete bundle still waits for its verdict.
     pub fn awaits(&self, token: OfferToken) -> bool {
         // The agent may have refused the bundle at its beginning; then no verdict on the complete bundle follows.

@@ -343,3 +343,30 @@ fn abandoned_bundle_with_pieces_is_reported() {
         assert_eq!((a.memory, a.open.len(), a.spills.len()), (0, 0, 0));
     }
 }
+
+#[test]
+fn each_piece_has_own_spill() {
+    // The store keeps or drops a spill as a whole, and the agent each piece by itself.
+    let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
+    a.in_parts(token(1), LinkId(0), BLOCK);
+    let mut bundle = Payload::from(&[0xdd][..]);
+    bundle.append(bytes(5 * BLOCK));
+    let (mut pieces, mut written) = (Vec::new(), BTreeMap::<u64, u64>::new());
+    for what in a.give(1, bundle, false, Some(100 * BLOCK)) {
+        let Do::Spill { spill, data, .. } = what else { panic!("{what:?}") };
+        let offset = written.entry(spill).or_default();
+        let chunk =
+            Chunk::Stored { extent: Extent { record: Extent::SPILL | spill, offset: *offset }, len: data.len() };
+        *offset += data.len();
+        let (mut extents, mut out) = (Payload::new(), Vec::new());
+        extents.push(chunk);
+        a.spilled(spill, Ok(extents), &mut out);
+        pieces.extend(
+            out.into_iter().filter_map(|what| if let Do::Piece(_, _, kept) = what { Some(kept) } else { None }),
+        );
+    }
+    let spill_of = |chunk: &Chunk| if let Chunk::Stored { extent, .. } = chunk { Some(extent.record) } else { None };
+    let spills: Vec<Vec<u64>> =
+        pieces.iter().map(|kept| kept.encoded.payload.chunks().iter().filter_map(spill_of).collect()).collect();
+    assert_eq!(spills, [1, 2, 3, 4].map(|spill| [Extent::SPILL | spill]));
+}

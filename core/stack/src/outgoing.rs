@@ -473,6 +473,31 @@ mod tests {
     }
 
     #[test]
+    fn rescued_bytes_answer_waiting_range() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        outgoing.send(LINK, (SendId(1), stored(5, 0, 3 * WINDOW)), PLAIN, &mut out);
+        let (first_load, first) = loads(&out)[0];
+        outgoing.loaded(first_load, Ok(Payload::fill(1, first)), &mut out);
+        let (load, rest) = outgoing.rescue(SendId(1)).expect("its end is on disk");
+        outgoing.want(SendId(1), first, WINDOW, &mut out);
+        out.clear();
+        outgoing.loaded(load, Ok(bytes(&rest)), &mut out);
+        let [Do::Layer(LINK, Input::SendMore { from, part, .. })] = &out[..] else { panic!("{out:?}") };
+        assert_eq!((*from, part.len()), (first, WINDOW));
+    }
+
+    #[test]
+    fn link_down_forgets_closed_layer() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        outgoing.on_ready(LINK, false, &mut out);
+        outgoing.down(LINK, &mut out);
+        // The number of a removed link may be used again: what was said of the former link holds no more.
+        outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
+        outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
+        assert_eq!(sends(&out), [(1, 108, 108)]);
+    }
+
+    #[test]
     fn full_layer_leaves_backlog_on_disk() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let told = |out: &[Do]| -> Vec<bool> {

@@ -315,6 +315,26 @@ mod tests {
     }
 
     #[test]
+    fn cancelled_read_starts_next() {
+        let (mut reads, mut loads) = (Reads::new(STEP), Vec::new());
+        reads.begin(departure(1), stored(2 * STEP), &mut loads);
+        reads.begin(delivery(2), stored(STEP), &mut loads);
+        loads.clear();
+        assert!(reads.cancel(SendId(1), &mut loads));
+        assert_eq!(drain(&mut reads, loads).0, [(Reading::Delivery(DeliveryId(2)), STEP)]);
+    }
+
+    #[test]
+    fn link_down_ends_its_reads_only() {
+        let (mut reads, mut loads) = (Reads::new(STEP), Vec::new());
+        (1..=2).for_each(|n| reads.begin(departure(n), stored(STEP), &mut loads));
+        reads.begin(delivery(3), stored(STEP), &mut loads);
+        loads.clear();
+        assert_eq!(reads.down(LinkId(0), &mut loads), [1, 2].map(SendId));
+        assert_eq!(drain(&mut reads, loads).0, [(Reading::Delivery(DeliveryId(3)), STEP)]);
+    }
+
+    #[test]
     fn failed_read_frees_its_room() {
         let (mut reads, mut loads) = (Reads::new(0), Vec::new());
         reads.begin(delivery(1), stored(2 * STEP), &mut loads);

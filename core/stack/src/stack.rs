@@ -6,6 +6,8 @@ mod links;
 mod reading;
 mod sending;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use crate::arrivals::{self, Arrivals, Bounds};
 use crate::build;

@@ -2,13 +2,13 @@
 
 use farlink_base::layer::{DatagramBatch, Destination, Medium};
 use farlink_base::socket;
-use farlink_base::{Bytes, Clock, DtnTime, Instant, LayerId, Payload, StreamId};
+use farlink_base::{Bytes, Clock, DtnTime, Duration, Instant, LayerId, Payload, StreamId};
 use farlink_bpa::Pressure;
 use farlink_bundle::EndpointId;
 use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind};
 use farlink_cla::oneway::{self, Framing};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_stack::{Config, Input, LayerConfig, LayerKind, Output, Stack};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -99,6 +99,44 @@ fn accepting_layer_owns_streams() {
         Input::Socket(LayerId(0), socket::Input::Opened { stream: StreamId(StreamId::PASSIVE | 9), from: peer() }),
     );
     assert!(out.is_empty());
+}
+
+#[test]
+fn one_wake_serves_all_layers() {
+    let mut config = Config::new(EndpointId::ipn(1, 0));
+    let kind = LayerKind::Tcpcl(tcpcl_v4::Config { node_id: "ipn:1.0".into(), ..tcpcl_v4::Config::default() });
+    config.layers = (0..2).map(|_| LayerConfig { name: "layer".into(), kind: kind.clone() }).collect();
+    let link = |layer: usize| LinkConfig {
+        name: format!("to-{layer}"),
+        peer: EndpointId::ipn(7 + layer as u64, 0),
+        layer,
+        rate: None,
+        one_way_delay: Duration::ZERO,
+        terms: Default::default(),
+        params: LinkParams::Tcpcl(tcpcl_v4::LinkParams { connect: true, ..tcpcl_v4::LinkParams::default() }),
+    };
+    config.links = [0, 1].map(link).into();
+    config.router = "static".into();
+    let (mut stack, mut out) = (Stack::new(config).expect("the configuration is right"), Vec::new());
+    let connects = |out: &mut Vec<Output>| -> Vec<(LayerId, StreamId)> {
+        let all = out.drain(..).filter_map(|output| match output {
+            Output::Socket(layer, socket::Output::Connect { stream, .. }) => Some((layer, stream)),
+            _ => None,
+        });
+        all.collect()
+    };
+    stack.handle(Instant::ZERO, Input::Clock(Clock::UNTRUSTED), &mut out);
+    for _ in 0..2 {
+        stack.handle(Instant::ZERO, Input::Wake, &mut out);
+    }
+    for (layer, stream) in connects(&mut out) {
+        let failed = Input::Socket(layer, socket::Input::Closed { stream, error: true });
+        stack.handle(Instant::ZERO, failed, &mut out);
+    }
+    // Both retries are overdue, as in a process that was stopped for a while.
+    out.clear();
+    stack.handle(Instant::ZERO + Duration::from_secs(3600), Input::Wake, &mut out);
+    assert_eq!(connects(&mut out).iter().map(|(layer, _)| layer.0).collect::<Vec<_>>(), [0, 1]);
 }
 
 /// A read buffer that counts the holders of its parts.

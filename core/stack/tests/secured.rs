@@ -38,6 +38,19 @@ fn secured_bundles_are_delivered_in_clear() {
     }
 }
 
+#[test]
+fn recovered_encrypted_bundle_is_delivered() {
+    let mut line = line(Service::Confidentiality, [1, 1], true);
+    line.send(content(1, 100_000));
+    line.run(Duration::from_secs(5));
+    line.kill(1);
+    line.start(1);
+    line.run(Duration::from_secs(5));
+    line.register(1);
+    line.run(Duration::from_secs(5));
+    assert!(line.delivered == [content(1, 100_000)]);
+}
+
 /// Keeps 9172-5.1.1-9, 9172-5.1.2-3.
 #[test]
 fn wrong_key_bundle_is_deleted() {

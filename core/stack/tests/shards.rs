@@ -367,6 +367,28 @@ fn bundle_for_lost_link_goes_later() {
 }
 
 #[test]
+fn crossing_bundle_returns_from_downed_link() {
+    let mut line = relay(Layer::Ltp);
+    let in_flight = |line: &Line| line.node(FIRST).status(line.now).links.iter().map(|link| link.in_flight).sum();
+    // The bundle and the news of the link cross.
+    line.tell(SECOND, Input::LinkDown { link: LinkId(1) });
+    send(&mut line, FIRST, FAR, b"too late");
+    assert_eq!(in_flight(&line), 1u64);
+    line.run(Duration::from_millis(10));
+    assert_eq!((in_flight(&line), line.node(FIRST).held()), (0, 1), "it is free for another way");
+}
+
+#[test]
+fn foreign_bundle_leaves_without_timer() {
+    let mut line = relay(Layer::TcpclV4);
+    // The timers of a busy process are late.
+    line.lag = seconds(5);
+    send(&mut line, FIRST, FAR, b"at once");
+    line.run(Duration::from_millis(50));
+    assert!(line.delivered == [b"at once".to_vec()]);
+}
+
+#[test]
 fn waiting_bundles_leave_next_contact() {
     // The burst exceeds the window of the LTP link, so some of its bundles wait at the owner shard until the next
     // contact.

@@ -405,6 +405,8 @@ fn disk_damage_loses_one_bundle() {
         assert!(world.delivered.iter().all(|bytes| contents.contains(bytes)));
         let held: Vec<u64> = world.stacks.iter().map(|s| s.status(world.now).bundles).collect();
         assert_eq!(held, [0, 0], "{layer:?}: the lost one is not tried for ever");
+        let damage = |(node, event): &(usize, Event)| *node == 0 && matches!(event, Event::StoreDamage { .. });
+        assert!(world.events.iter().any(damage), "{layer:?}: the operator hears of it");
     }
 }
 

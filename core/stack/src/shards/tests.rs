@@ -187,6 +187,18 @@ fn head_collection_is_bounded() {
 }
 
 #[test]
+fn later_parts_follow_first_shard_choice() {
+    let mut owner = layer_owner(1);
+    let mut here = |last, looks_central| {
+        let part = owner.part((TICKET, false), bytes(10), last, |_, _| Some(looks_central));
+        matches!(part, Part::Here { .. })
+    };
+    assert!(here(false, false));
+    // Bytes in the middle of a payload may look like the head of another bundle.
+    assert!(here(false, true) && here(false, true) && here(true, true));
+}
+
+#[test]
 fn refused_offer_number_is_reusable() {
     let mut owner = layer_owner(1);
     let mut home = RemoteLayer::new(1, [LINK].into_iter());

@@ -334,6 +334,11 @@ impl Line {
         out.drain(..).for_each(|output| self.follow(node, output));
         self.out = out;
     }
+    /// Lets a node release the memory of a busy period.
+    pub fn rest(&mut self, node: usize) {
+        let stack = self.nodes[node].as_mut().expect("it runs");
+        self.memory.of(node, || stack.rest());
+    }
     /// Removes a link of a node.
     pub fn remove_link(&mut self, node: usize, link: LinkId) {
         let now = self.now;
@@ -612,7 +617,8 @@ impl Line {
         let bundle = self.wanted(node, payload);
         self.tell(node, Input::App(AppInput::Send { request: RequestId(0), bundle }));
     }
-    fn wanted(&self, node: usize, payload: Bytes) -> SendRequest {
+    /// A request of this node for a bundle to the last.
+    pub fn wanted(&self, node: usize, payload: Bytes) -> SendRequest {
         SendRequest {
             source: EndpointId::ipn(node as u64 + 1, 1),
             destination: EndpointId::ipn(self.nodes.len() as u64, 1),

@@ -215,6 +215,17 @@ fn operation_beside_missing_target_is_rejected() {
 }
 
 #[test]
+fn failure_at_delivery_raises_alarm() {
+    let sealed = node(1, vec![rule(Source, Confidentiality, "cipher")]).protect(hello()).unwrap();
+    let end = node_with(3, vec![rule(Acceptor, Confidentiality, "cipher")], vec![secret("cipher", 66)]);
+    assert_eq!(opened(&end, &sent(&sealed)), Err(DeleteReason::FailedSecurity));
+    let alarm = end.take_alarm().expect("an operator hears of it");
+    assert_eq!((alarm.source, alarm.key.as_str()), (EndpointId::ipn(1, 7), "cipher"));
+    assert_eq!(alarm.fault, Some(SecurityFault::Mismatch));
+    assert!(end.take_alarm().is_none(), "once");
+}
+
+#[test]
 fn unsecured_fragment_counts_as_missing() {
     let accel = Accel::default();
     let rope = v7::render(&hello(), &HopState::default(), Some(0..2), &accel, &mut BytesMut::new()).into_payload();

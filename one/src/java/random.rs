@@ -115,9 +115,10 @@ pub fn string_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
-/// Rounds as `Math.round`: halves go up.
+/// Rounds as `Math.round`: halves go up. The sum with a half would be rounded: 0.49999999999999994 would give 1.
 pub fn round(value: f64) -> i64 {
-    (value + 0.5).floor() as i64
+    let below = value.floor();
+    (if value - below >= 0.5 { below + 1.0 } else { below }) as i64
 }
 
 #[cfg(test)]
@@ -162,5 +163,6 @@ mod tests {
         assert_eq!(string_hash("A1"), 65 * 31 + 49);
         assert_eq!(string_hash("0.0,228.9"), -1335664247);
         assert_eq!([round(0.5), round(-0.5), round(2.4999), round(-1.5)], [1, 0, 2, -1]);
+        assert_eq!([round(0.499_999_999_999_999_94), round(-1e-20), round(-0.500_000_000_000_000_1)], [0, 0, -1]);
     }
 }

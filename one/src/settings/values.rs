@@ -65,9 +65,10 @@ impl Values {
         let bytes = read_bounded(file, LONGEST)?;
         // The ONE would treat the mark as part of the first key and so ignore that key.
         if bytes.starts_with(b"\xef\xbb\xbf") {
-            return Err(Mistake::at(file, 1, "begins with a byte order mark", "save it as UTF-8 without one"));
+            return Err(Mistake::at(file, 1, "begins with a byte order mark", "save it without one"));
         }
-        let text = String::from_utf8_lossy(&bytes);
+        // Java's properties are in ISO 8859-1: seeds follow from names, so each byte must be one character here, too.
+        let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
         let read = properties::parse(&text).map_err(|line| {
             Mistake::at(file, line, "`\\u` without four digits", "write \\\\ for a backslash, or / between folders")
         })?;

@@ -203,7 +203,6 @@ impl Tunnels {
             tunnel.bundles += 1;
             tunnel.bytes = tunnel.bytes.saturating_add(bytes);
         }
-        self.repeats.stop(held.number);
         let (bundle, given) = (held.handle(), Vec::new());
         let entry = Inner { bundle, rule, send: None, outer: None, made: false, bytes, given };
         let inner = self.inner.entry(held.number).or_insert(entry);

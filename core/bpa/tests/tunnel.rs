@@ -448,7 +448,7 @@ fn router_sees_outer_bundle() {
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), nodes);
 }
 
-/// Tells the node of bundles that the tunnel refused as too long.
+/// Number of bundles that the tunnel refused as too long.
 fn too_large(node: &Node) -> usize {
     let is = |e: &Event| matches!(e, Event::Refused { link: Some(LinkId::TUNNEL), reason: Refusal::TooLarge, .. });
     count(node, is)
@@ -484,15 +484,6 @@ fn outer_bundle_beyond_memory_is_deleted() {
 }
 
 #[test]
-fn payload_for_departed_outer_ends_delivery() {
-    let mut node = node();
-    node.receive_over(1, 1, record(3, 1, carried(0)));
-    node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: BundleHandle(1) });
-    open(&mut node);
-    assert_eq!((node.held(), node.agent.unanswered()), (0, 0));
-}
-
-#[test]
 fn too_long_outer_bundle_backs_off() {
     let limits = farlink_bpa::Limits { bundle_bytes: 2000, ..farlink_bpa::Limits::default() };
     let mut node = Node::with(Settings { limits, ..tunnel(|_| {}) }, None);
@@ -512,7 +503,7 @@ fn cancelled_inner_bundle_admits_next() {
     assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), [2]);
 }
 
-/// A node with a bundle in the tunnel whose payload is stored, but still in memory, since it is being sent.
+/// A node whose bundle is on its way into the tunnel: its payload is on disk, and stays in memory while it is sent.
 fn with_payload_in_use(settings: Settings, bundle: Bundle) -> Node {
     let limits = farlink_bpa::Limits { memory_bytes: 0, ..farlink_bpa::Limits::default() };
     let mut node = Node::with(Settings { limits, ..settings }, None);

@@ -160,3 +160,18 @@ impl Work {
         self.steps.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resting_work_list_frees_memory() {
+        let mut work = Work::new();
+        work.extend((0..1000).map(|_| Step::RerouteAll));
+        while work.pop_step().is_some() {}
+        assert!(work.steps.capacity() >= 1000);
+        work.rest();
+        assert_eq!(work.steps.capacity(), 0);
+    }
+}

@@ -502,3 +502,37 @@ fn pieces_of_refused_whole_are_forwarded() {
     node.tell(Input::Pressure(farlink_bpa::Pressure::None));
     assert_eq!((node.sent_over(1).len(), node.agent.counts().fragments), (1, 0), "it is no more arriving");
 }
+
+#[test]
+fn pieces_of_delivered_bundle_are_dropped() {
+    let mut node = Node::new();
+    node.register(1);
+    let whole = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(1, 1), 1).payload(Payload::fill(1, LEN));
+    node.begins(0, 1, whole.clone());
+    keep(&mut node, 1, &whole, 0..4000);
+    node.receive_over(1, 2, whole.clone());
+    let delivery = node.deliveries()[0].0;
+    node.done(delivery, true);
+    assert_eq!(node.held(), 1, "the piece");
+    node.receive(1, whole);
+    assert_eq!(node.verdicts(), [(2, Ok(())), (1, Ok(()))]);
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+}
+
+#[test]
+fn pieces_of_forged_arrival_stay_as_fragments() {
+    // They were promised to the stranger before a vouched bundle with other content came.
+    let mut node = Node::new();
+    node.carrier(1, false);
+    let stranger = node.comes(7, EndpointId::ipn(66, 0));
+    let forged = bundle(1).payload(Payload::fill(6, LEN));
+    node.begins(stranger, 1, forged.clone());
+    let (piece, hop) = forged.piece(0..4000).parts();
+    node.tell(Input::Piece { link: LinkId(stranger), token: token(1), bundle: piece, hop, promises: 0..AT + 4000 });
+    node.receive(2, bundle(1));
+    node.receive_over(stranger, 1, forged);
+    assert_eq!(node.verdicts(), [(2, Ok(())), (1, Err(Refusal::NotAcceptable))]);
+    let refused = |e: &Event| matches!(e, Event::Refused { link: Some(link), reason: Refusal::NotAcceptable, .. } if link.0 == stranger);
+    assert_eq!(node.events().iter().filter(|event| refused(event)).count(), 1);
+    assert_eq!((node.held(), node.agent.counts().fragments), (2, 0), "it is no more arriving");
+}

@@ -405,3 +405,15 @@ fn copies_follow_new_ranks_after_reroute() {
     node.ready(0, true);
     assert_eq!(names(&data(&mut node)), [(0, 3), (0, 2), (0, 1)]);
 }
+
+#[test]
+fn neighbour_that_sent_duplicate_gets_none() {
+    let mut node = alone(Script::flood());
+    let bundle = |n| Bundle::new(EndpointId::ipn(5, 5), nine(), n);
+    (1..=2).for_each(|n| node.receive(n, bundle(n)));
+    node.ready(1, false);
+    node.carrier(1, true);
+    node.receive_over(1, 9, bundle(1));
+    node.ready(1, true);
+    assert_eq!(names(&data(&mut node)), [(1, 2)]);
+}

@@ -863,3 +863,13 @@ fn later_copy_postpones_retransmission() {
     node.wait_ms(2000);
     assert_eq!(node.sent().len(), 2);
 }
+
+#[test]
+fn compressed_report_covers_declined_custody() {
+    let short = farlink_bpa::CompressedSettings { delay: Duration::from_secs(1), ..Default::default() };
+    let rare = farlink_bpa::RareSettings { compressed: Some(short), ..Default::default() };
+    let mut node = Node::with(Settings { rare: Some(Box::new(rare)), ..custody(|custody| custody.to = vec![]) }, None);
+    node.ready(1, false);
+    node.receive(1, asks(7).report_to(EndpointId::ipn(2, 7)));
+    assert_eq!(fates(&mut node), [farlink_bpa::Fate::Received as u8, farlink_bpa::Fate::CustodyRefused as u8]);
+}

@@ -325,3 +325,24 @@ fn other_shards_bundles_use_link_time() {
     node.now = at;
     assert_eq!(node.agent.pace(node.now, LinkId(0), 10_000), None);
 }
+
+#[test]
+fn renewed_refusal_restarts_backoff() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    let refuse = |node: &mut Node| {
+        let sent = node.take_sent();
+        assert_eq!(sent.len(), 1);
+        node.fail(sent[0].id, Some(Refusal::NotAcceptable));
+    };
+    refuse(&mut node);
+    node.wait_ms(500);
+    // A new route leads to another neighbour before the first backoff, of 1 s, is over.
+    let (pattern, next_hop) = ("ipn:9.1".into(), EndpointId::ipn(2, 0));
+    node.admin(farlink_bpa::app::AdminInput::AddRoute { pattern, next_hop });
+    refuse(&mut node);
+    node.wait_ms(1900);
+    assert_eq!(node.sent().len(), 0, "the second backoff lasts 2 s");
+    node.wait_ms(200);
+    assert_eq!(node.sent().len(), 1);
+}

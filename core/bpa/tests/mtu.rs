@@ -351,3 +351,21 @@ fn copy_above_mtu_leaves_no_timer() {
     assert_eq!((node.sent_over(0).len(), node.sent_over(1).len()), (0, 5));
     assert_eq!(node.agent.counts().timers, 0);
 }
+
+#[test]
+fn oversized_last_copy_ends_bundle() {
+    // The bundle itself, which may be fragmented, leaves before the copy for the narrow link has its turn.
+    let leg = |link| NextHop { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX };
+    let script =
+        Script { route: Box::new(move |_, _, _| RouteDecision::All(vec![leg(1), leg(0)])), ..Script::default() };
+    let links = vec![with_mtu(0, 1400), link(1)];
+    let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
+    node.ready(0, false);
+    node.send_bytes(EndpointId::ipn(8, 1), 5000);
+    let sent = node.take_sent();
+    assert_eq!(sent.iter().map(|sent| (sent.link.0, sent.len())).collect::<Vec<_>>(), [(1, 5000)]);
+    node.confirm(sent[0].id);
+    assert_eq!(node.held(), 1);
+    node.ready(0, true);
+    assert_eq!((node.held(), node.sent().len()), (0, 0));
+}

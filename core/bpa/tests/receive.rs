@@ -461,3 +461,52 @@ fn link_refusals_emit_events() {
     node.receive(2, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(2, 1), 2));
     assert_eq!(refusals_of_links(&node), [(LinkId(0), Refusal::NotAcceptable); 2]);
 }
+
+#[test]
+fn second_head_replaces_reservation() {
+    // A layer begins an interrupted transfer again under the same token.
+    let mut node = Node::with(Settings { capacity_bytes: 2500, ..settings() }, None);
+    node.begins(0, 1, from_two(1, here()));
+    node.begins(0, 1, from_two(2, here()).payload(Payload::fill(0, 2000)));
+    assert_eq!((node.verdicts(), node.agent.counts().promises), (vec![], 1));
+    node.begins(0, 1, from_two(3, here()).payload(Payload::fill(0, 3000)));
+    assert_eq!(node.verdicts(), [(1, Err(Refusal::TooLarge))]);
+    assert_eq!(node.agent.counts().promises, 0);
+}
+
+#[test]
+fn created_bundle_emits_event() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert!(node.events().contains(&Event::Created { bundle: BundleHandle(1) }), "{:?}", node.events());
+}
+
+#[test]
+fn requests_without_number_wait_within_bound() {
+    const WAITING: u64 = 10_000;
+    let mut node = Node::closed(settings(), None, support::NoRouter, support::Rule::default());
+    node.tell(Input::Clock(Clock::UNTRUSTED));
+    node.open();
+    (0..WAITING).for_each(|_| node.send(EndpointId::ipn(2, 1), Priority::Normal));
+    assert_eq!(node.results(), [], "they wait for a number");
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.results(), [false]);
+}
+
+#[test]
+fn events_of_store_reach_listeners() {
+    let mut node = Node::new();
+    let damage = Event::StoreDamage { file: 3, offset: 70, len: 8 };
+    node.tell(Input::Store(store::Output::Event(damage)));
+    assert_eq!(node.events(), [damage]);
+}
+
+#[test]
+fn needed_room_known_without_disk_only() {
+    for (durable, needed) in [(false, Some(1041)), (true, None)] {
+        let settings = Settings { durable, ..settings() };
+        let mut node = Node::of(settings, None, support::NoRouter, support::OnlyRoom);
+        let wanted = request(EndpointId::ipn(2, 1), Priority::Normal);
+        assert_eq!(node.agent.needs(node.now, wanted, &mut node.edge), needed);
+    }
+}

@@ -400,3 +400,12 @@ fn requests_beyond_bound_are_refused_while_opening() {
     };
     assert!(node.said.iter().any(refused));
 }
+
+#[test]
+fn confirmed_clock_is_trusted_again() {
+    let mut node = opened(&[3_600_000], support::clock_at(Instant::ZERO));
+    assert_eq!(doubts(&node), [-3_600_000]);
+    node.admin(farlink_bpa::app::AdminInput::ConfirmClock);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent().last().expect("it needs no number").bundle.created_ms, NOW_UTC.0);
+}

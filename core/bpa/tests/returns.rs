@@ -343,3 +343,17 @@ fn strangers_repeats_hide_no_loop() {
     }
     assert_eq!(sent, 20, "each once in its 0.3 s");
 }
+
+#[test]
+fn contents_differing_at_one_end_are_distinct() {
+    for at in [0, 99] {
+        for mut node in nodes() {
+            let mut other = vec![b'A'; 100];
+            other[at] = b'B';
+            for payload in [vec![b'A'; 100], other] {
+                node.receive(1, plain(1, b'A').payload(Payload::from(payload)));
+                assert_eq!((confirm_all(&mut node), returns(&node)), (1, 0), "byte {at}");
+            }
+        }
+    }
+}

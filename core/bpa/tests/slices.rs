@@ -146,3 +146,20 @@ fn fragments_expire_at_usual_cost() {
     assert!(calls.iter().all(|deleted| *deleted <= SLICE), "{calls:?}");
     assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
 }
+
+#[test]
+fn long_hellos_use_up_slice() {
+    // Four messages of 1 MiB cost the 256 units of a call, at 16 KiB each.
+    type News<'a> = farlink_book::PolicyEvent<'a>;
+    let tells = |node: &farlink_book::Node<'_>, _: &News<'_>, out: &mut farlink_book::Actions| {
+        node.peers.up().for_each(|peer| out.tell(peer.id, vec![7; 1 << 20]));
+    };
+    let hears = farlink_book::EventMask::KEPT;
+    let router = Script { hears, on: Box::new(tells), ..Script::default() };
+    let mut node = Node::of(settings(), None, router, Rule { hears, on: Box::new(tells), ..Rule::default() });
+    let (bundle, hop) = from_two(1, EndpointId::ipn(8, 1)).parts();
+    node.once(Input::Arrived { link: LinkId(0), token: support::token(1), bundle, hop });
+    assert_eq!(node.sent().len(), 0, "they leave in the next call");
+    node.settle();
+    assert_eq!(node.sent().len(), 2);
+}

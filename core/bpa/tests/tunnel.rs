@@ -4,7 +4,10 @@ use crate::support;
 
 use crate::support::tunnels::*;
 use crate::support::{Bundle, Node, Toy, from_two};
-use farlink_base::{Duration, EndpointId, Event, LinkId, Malformed, Payload, Priority, Refusal};
+use farlink_base::{
+    BundleHandle, Chunk, DeleteReason, Duration, EndpointId, Event, Extent, LinkId, Malformed, Payload, Priority,
+    Refusal,
+};
 use farlink_bpa::app::DeliveryId;
 use farlink_bpa::{Answer, Edge, Input, Output, Reading, Settings, TunnelCodes};
 
@@ -443,4 +446,170 @@ fn router_sees_outer_bundle() {
     wrap(&mut node);
     let nodes = [9, 3].map(farlink_base::NodeId::ipn);
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), nodes);
+}
+
+/// Number of bundles that the tunnel refused as too long.
+fn too_large(node: &Node) -> usize {
+    let is = |e: &Event| matches!(e, Event::Refused { link: Some(LinkId::TUNNEL), reason: Refusal::TooLarge, .. });
+    count(node, is)
+}
+/// A payload on disk.
+fn on_disk(len: u64) -> Payload {
+    let mut payload = Payload::new();
+    payload.push(Chunk::Stored { extent: Extent { record: 1, offset: 0 }, len });
+    payload
+}
+
+#[test]
+fn damaged_inner_bundle_is_deleted() {
+    let mut node = node();
+    node.receive(1, to_nine(1));
+    let id = inside(&node)[0].id;
+    node.unreadable(Reading::Send(id), true);
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::DepletedStorage]));
+}
+
+#[test]
+fn outer_bundle_beyond_memory_is_deleted() {
+    // The payload is longer than one read may be, so the stack passes it on as it is on disk.
+    let mut node = node();
+    node.receive_over(1, 1, record(3, 1, carried(0)));
+    let delivery = node.said.iter().find_map(|output| match output {
+        Output::Open { output: farlink_bpa::app::AppOutput::Deliver { delivery, .. }, .. } => Some(*delivery),
+        _ => None,
+    });
+    node.tell(Input::Outer { delivery: delivery.unwrap(), payload: on_disk(59) });
+    assert_eq!((too_large(&node), node.deleted()), (1, vec![DeleteReason::DepletedStorage]));
+    assert_eq!((node.held(), node.agent.unanswered()), (0, 0));
+}
+
+#[test]
+fn too_long_outer_bundle_backs_off() {
+    let limits = farlink_bpa::Limits { bundle_bytes: 2000, ..farlink_bpa::Limits::default() };
+    let mut node = Node::with(Settings { limits, ..tunnel(|_| {}) }, None);
+    node.receive(1, to_nine(1));
+    let id = inside(&node)[0].id;
+    node.tell(Input::Rendered { id, rope: Payload::from(vec![7; 2000]) });
+    assert_eq!((too_large(&node), node.held()), (1, 1));
+    assert_eq!(node.why(1), "the tunnel to ipn:3.0, tried again in 1 s");
+}
+
+#[test]
+fn cancelled_inner_bundle_admits_next() {
+    let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
+    (1..=2).for_each(|n| node.receive(n, to_nine(n)));
+    node.said.clear();
+    node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: BundleHandle(1) });
+    assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), [2]);
+}
+
+/// A node whose bundle is on its way into the tunnel: its payload is on disk, and stays in memory while it is sent.
+fn with_payload_in_use(settings: Settings, bundle: Bundle) -> Node {
+    let limits = farlink_bpa::Limits { memory_bytes: 0, ..farlink_bpa::Limits::default() };
+    let mut node = Node::with(Settings { limits, ..settings }, None);
+    node.commit = false;
+    node.receive(1, bundle.payload(Payload::from(vec![1; 1000])));
+    let stored = farlink_base::store::Output::Stored { bundle: BundleHandle(1), payload: Some(on_disk(1000)) };
+    node.tell(Input::Store(stored));
+    assert!(node.agent.resident() >= 1000);
+    node
+}
+
+#[test]
+fn failed_tunnel_transmission_frees_payload() {
+    let mut node = with_payload_in_use(tunnel(|_| {}), to_nine(1));
+    let id = inside(&node)[0].id;
+    node.said.clear();
+    node.unreadable(Reading::Send(id), false);
+    assert_eq!((node.held(), node.agent.resident(), node.agent.counts().on_disk), (1, 0, 0));
+}
+
+#[test]
+fn signalled_bundle_in_custody_frees_payload() {
+    let custody = Some(Box::new(farlink_bpa::CustodySettings::default()));
+    let settings = Settings { custody, ..tunnel(|_| {}) };
+    let mut node = with_payload_in_use(settings, to_nine(1).custody(2, None));
+    let given = wrap(&mut node);
+    let left = outer(&node);
+    node.said.clear();
+    left.iter().for_each(|sent| node.confirm(sent.id));
+    drop(left);
+    assert!(node.agent.resident() >= 1000);
+    signal(&mut node, 3, 1, Answer::Taken, &run(given[0], given[0]));
+    assert!(node.why(1).starts_with("in custody"), "{}", node.why(1));
+    assert!(node.agent.resident() < 1000, "a custody signal to the bundle's former custodian is left");
+    assert_eq!(node.agent.counts().on_disk, 0);
+}
+
+#[test]
+fn signal_releases_bundles_in_order() {
+    let mut node = node();
+    let given: Vec<u64> = (1..=3).map(|n| through(&mut node, n)).collect();
+    let runs = [run(given[2], given[2]), run(given[0], given[0])].concat();
+    signal(&mut node, 3, 9, Answer::Taken, &runs);
+    let released = |e: &Event| if let Event::CustodyReleased { bundle } = e { Some(bundle.0) } else { None };
+    let released: Vec<u64> = node.events().iter().filter_map(released).collect();
+    let bundles: Vec<u64> = node.forgotten().iter().map(|(bundle, _)| *bundle).collect();
+    assert_eq!(released, bundles[bundles.len() - 2..]);
+    assert!(released[0] < released[1], "{released:?}");
+}
+
+#[test]
+fn other_tunnels_signal_is_ignored() {
+    let mut settings = tunnel(|_| {});
+    let other = farlink_bpa::TunnelSettings {
+        to: vec!["ipn:8.*".into()],
+        ..farlink_bpa::TunnelSettings::new(EndpointId::ipn(2, 0))
+    };
+    settings.rare.as_mut().unwrap().tunnels.push(other);
+    let mut node = Node::with(settings, None);
+    let given = through(&mut node, 1);
+    node.receive(50, record(2, 50, Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(given, given))));
+    open(&mut node);
+    assert_eq!((node.held(), ignored(&node)), (1, 1));
+    signal(&mut node, 3, 60, Answer::Taken, &run(given, given));
+    assert_eq!((node.held(), ignored(&node)), (0, 1));
+}
+
+#[test]
+fn signal_about_fifth_last_transmission_is_forgotten() {
+    let mut node = node();
+    let first = through(&mut node, 1);
+    for n in 0..4 {
+        signal(&mut node, 3, n, Answer::Depleted, &run(first + n, first + n));
+        node.wait(Duration::from_secs(8));
+        assert_eq!(wrap(&mut node), [first + n + 1]);
+        let left = outer(&node)[0].id;
+        node.confirm(left);
+    }
+    signal(&mut node, 3, 10, Answer::Taken, &run(first, first));
+    assert_eq!(node.held(), 1);
+    signal(&mut node, 3, 11, Answer::Taken, &run(first + 1, first + 1));
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn signalled_bundle_leaves_links_queue() {
+    // A congestion control moves the bundle to a neighbour while it waits to enter the tunnel again.
+    let mut first = None;
+    let control = support::Rule {
+        hears: farlink_book::EventMask::KEPT,
+        on: Box::new(move |node, news, out| {
+            let farlink_book::PolicyEvent::Kept { bundle, .. } = *news else { return };
+            let first = *first.get_or_insert(bundle);
+            if node.get(bundle).is_some_and(|held| held.bundle.destination == EndpointId::ipn(44, 1)) {
+                let to = node.peers.of(farlink_base::NodeId::ipn(2)).unwrap().id;
+                out.push(farlink_book::Action::Migrate { bundle: first, to });
+            }
+        }),
+        ..support::Rule::default()
+    };
+    let mut node = Node::of(tunnel(|_| {}), None, support::NoRouter, control);
+    node.ready(0, false);
+    let given = through(&mut node, 1);
+    signal(&mut node, 3, 1, Answer::Depleted, &run(given, given));
+    node.receive(2, from_two(2, EndpointId::ipn(44, 1)));
+    assert_eq!(node.agent.status(node.now).links[0].queued, 1);
+    signal(&mut node, 3, 2, Answer::Taken, &run(given, given));
+    assert_eq!((node.agent.status(node.now).links[0].queued, node.held()), (0, 1));
 }

@@ -172,6 +172,7 @@ impl Waits {
 mod tests {
     use super::*;
     use crate::testing::book_with;
+    use alloc::vec;
     use farlink_base::Priority;
 
     #[test]
@@ -200,5 +201,26 @@ mod tests {
         waits.until(&mut book, handles[1], Instant(7));
         waits.forget(handles[1]);
         assert_eq!(waits.next(), None);
+    }
+
+    #[test]
+    fn newest_refusal_of_neighbour_counts() {
+        let (mut book, handles) = book_with(&[Priority::Normal]);
+        let mut waits = Waits::default();
+        waits.refuse(&mut book, handles[0], PeerId(1), 1, Turned::Silent);
+        waits.refuse(&mut book, handles[0], PeerId(1), 2, Turned::Back);
+        assert_eq!(waits.why(handles[0], PeerId(1)), Some(Turned::Back));
+        assert_eq!((waits.tried(handles[0], |_| 1), waits.tried(handles[0], |_| 2)), (vec![], vec![PeerId(1)]));
+    }
+
+    #[test]
+    fn oldest_of_many_refusals_is_forgotten() {
+        let (mut book, handles) = book_with(&[Priority::Normal]);
+        let mut waits = Waits::default();
+        for peer in 0..=REFUSED_MAX as u32 {
+            waits.refuse(&mut book, handles[0], PeerId(peer), 1, Turned::Silent);
+        }
+        assert_eq!(waits.tried(handles[0], |_| 1).len(), REFUSED_MAX);
+        assert_eq!(waits.first_refusal(handles[0]), Some(PeerId(1)));
     }
 }

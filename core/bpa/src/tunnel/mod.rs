@@ -203,7 +203,6 @@ impl Tunnels {
             tunnel.bundles += 1;
             tunnel.bytes = tunnel.bytes.saturating_add(bytes);
         }
-        self.repeats.stop(held.number);
         let (bundle, given) = (held.handle(), Vec::new());
         let entry = Inner { bundle, rule, send: None, outer: None, made: false, bytes, given };
         let inner = self.inner.entry(held.number).or_insert(entry);
@@ -422,4 +421,20 @@ impl Tunnels {
 pub(crate) fn runs_of(numbers: &Ranges) -> Vec<Numbers> {
     let run = |(first, end): (u64, u64)| Numbers { sequence: 0, destination: EndpointId::Null, first, last: end - 1 };
     numbers.all().map(run).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn departed_plain_record_is_forgotten() {
+        let (book, handles) = crate::testing::book_with(&[Priority::Normal]);
+        let held = book.get(handles[0]).unwrap();
+        let mut tunnels = Tunnels::new(Vec::new(), &mut Rng::new(1));
+        tunnels.note_plain(held.number);
+        assert!(tunnels.is_plain(held.number));
+        assert_eq!(tunnels.forget(held), End::Nothing);
+        assert!(!tunnels.is_plain(held.number));
+    }
 }

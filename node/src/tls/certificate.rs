@@ -1,6 +1,6 @@
 //! Certificates of nodes: the Node IDs in them (RFC 9174 section 4.4.1), and a small authority for tests.
 
-use farlink_base::EndpointId;
+use farlink_base::{DtnTime, EndpointId};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -34,6 +34,27 @@ pub fn node_ids(certificate: &CertificateDer<'_>) -> Vec<String> {
     let names = extensions.iter().filter(|extension| extension.extn_id == ALTERNATIVE_NAMES);
     let names = names.filter_map(|extension| SubjectAltName::from_der(extension.extn_value.as_bytes()).ok());
     names.flat_map(|names| names.0).filter_map(|name| bundle_eid(&name)).filter(|eid| is_node_id(eid)).collect()
+}
+
+/// First and last moment at which a certificate is valid, UNIX seconds; `None` if it is unreadable.
+pub fn validity(certificate: &CertificateDer<'_>) -> Option<[u64; 2]> {
+    let valid = Certificate::from_der(certificate).ok()?.tbs_certificate.validity;
+    Some([valid.not_before, valid.not_after].map(|time| time.to_unix_duration().as_secs()))
+}
+
+/// Why a certificate with this validity is not valid now; `None` if it is.
+pub fn out_of_time([from, until]: [u64; 2], now_s: u64) -> Option<String> {
+    if until < from {
+        return Some(format!("its validity ends at {} before it begins at {}", utc(until), utc(from)));
+    }
+    let now = utc(now_s);
+    if now_s < from {
+        return Some(format!("it is valid from {} on only, and the clock here says {now}", utc(from)));
+    }
+    (until < now_s).then(|| format!("it expired at {}, and the clock here says {now}", utc(until)))
+}
+fn utc(unix_s: u64) -> DtnTime {
+    DtnTime::from_unix_ms(unix_s.saturating_mul(1000))
 }
 
 /// Node IDs and issuer of a certificate, for a log.

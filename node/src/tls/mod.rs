@@ -37,6 +37,8 @@ pub struct Credentials {
     /// Node IDs that the certificate proves.
     pub node_ids: Vec<String>,
     files: Files,
+    /// Validity of the certificate, UNIX seconds.
+    valid: Option<[u64; 2]>,
     refused: verify::RefusedCertificate,
 }
 impl fmt::Debug for Credentials {
@@ -59,13 +61,20 @@ impl Credentials {
         for authority in certificates(&files.authorities)? {
             roots.add(authority).map_err(|why| format!("{}: no authority: {why}", files.authorities.display()))?;
         }
+        let valid = chain.first().and_then(|own| certificate::validity(own));
         // Without Node IDs the certificate may still prove a host, so an empty list is no error.
         let own = chain.first().map(|own| certificate::node_ids(own)).unwrap_or_default();
         let (roots, provider) = (Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
         let refused = verify::RefusedCertificate::default();
         let wrong = |why: rustls::Error| {
             let (certificate, key) = (files.certificate.display(), files.key.display());
-            format!("{certificate} and {key} do not go together: {why}")
+            match &why {
+                rustls::Error::InconsistentKeys(_) => {
+                    format!("{certificate} and {key} do not go together: the key is of another certificate")
+                }
+                rustls::Error::InvalidCertificate(why) => format!("{certificate}: {}", verify::defect(why)),
+                why => format!("{certificate} and {key}: {why}"),
+            }
         };
         let client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -84,7 +93,11 @@ impl Credentials {
         // Resumption would skip the certificates, so each session does a full handshake.
         server.send_tls13_tickets = 0;
         let (client, server) = (Arc::new(client), Arc::new(server));
-        Ok(Credentials { client, server, node_ids: own, files: files.clone(), refused })
+        Ok(Credentials { client, server, node_ids: own, files: files.clone(), valid, refused })
+    }
+    /// Why this node's certificate is not valid now; `None` if it is.
+    pub fn out_of_time(&self) -> Option<String> {
+        certificate::out_of_time(self.valid?, crate::clock::unix_ns() / 1_000_000_000)
     }
     /// File and node IDs of the certificate that this node shows.
     pub fn described(&self) -> String {
@@ -232,7 +245,7 @@ fn reason(why: &rustls::Error, own: &Credentials) -> String {
                     "add the authority that has, or give the peer a certificate of yours",
                 ),
                 C::Expired | C::ExpiredContext { .. } | C::NotValidYet | C::NotValidYetContext { .. } => {
-                    (why.to_string(), "get a new one, or set this machine's clock")
+                    (verify::defect(why), "get a new one, or set this machine's clock")
                 }
                 C::NotValidForName | C::NotValidForNameContext { .. } => {
                     (why.to_string(), "it names no node: get one with its node ID, or with the host it is reached at")
@@ -241,7 +254,7 @@ fn reason(why: &rustls::Error, own: &Credentials) -> String {
                     why.to_string(),
                     "its uses, where it names any, are to have `id-kp-bundleSecurity` or the role of this side among them",
                 ),
-                _ => (why.to_string(), "get a new one"),
+                _ => (verify::defect(why), "get a new one"),
             };
             (format!("the peer showed {shown}: {what}"), hint)
         }
@@ -252,9 +265,17 @@ fn reason(why: &rustls::Error, own: &Credentials) -> String {
             format!("the peer trusts no authority that signed this node's certificate ({})", own.described()),
             "put the authority that signed it into the peer's file of `authorities`",
         ),
-        E::AlertReceived(A::CertificateExpired) => (
-            format!("this node's certificate ({}) has expired for the peer", own.described()),
+        E::AlertReceived(A::CertificateExpired | A::CertificateUnknown) if own.out_of_time().is_some() => (
+            format!(
+                "the peer refused this node's certificate ({}): {}",
+                own.described(),
+                own.out_of_time().unwrap_or_default()
+            ),
             "get a new one, or set the clock of the machine that is wrong",
+        ),
+        E::AlertReceived(A::CertificateExpired) => (
+            format!("the clock of the peer is outside the validity of this node's certificate ({})", own.described()),
+            "set the clock of the machine that is wrong, or get a new certificate",
         ),
         E::AlertReceived(alert) => (
             format!("the peer ended it ({alert:?}); this node showed {}", own.described()),

@@ -147,8 +147,33 @@ fn expired_certificates_are_refused() {
     let old = house.credentials("old", &["ipn:1.0"], &[], Duration::ZERO);
     let new = house.node("new", "ipn:2.0");
     std::thread::sleep(Duration::from_millis(1100));
-    failed(&meet(&new, "x.example", &old)[0], "expired");
-    failed(&meet(&old, "x.example", &new)[1], "expired");
+    let [at_new, at_old] = meet(&new, "x.example", &old);
+    failed(&at_new, "expired at 20");
+    failed(&at_old, "the peer refused this node's certificate");
+    failed(&at_old, "expired at 20");
+    failed(&meet(&old, "x.example", &new)[1], "expired at 20");
+    assert!(old.out_of_time().is_some() && new.out_of_time().is_none());
+}
+
+/// Keeps 9174-4.4.4.1-1.
+#[test]
+fn early_or_reversed_validity_is_named() {
+    let house = House::new();
+    let new = house.node("new", "ipn:2.0");
+    for (name, words) in [("early", "it is valid from 20"), ("reversed", "before it begins")] {
+        let node = house.changed(name, "ipn:1.0", |params| match name {
+            "early" => params.not_before += YEAR / 2,
+            _ => params.not_after = params.not_before - YEAR,
+        });
+        let [at_new, at_node] = meet(&new, "x.example", &node);
+        failed(&at_new, if name == "early" { words } else { "its validity ends before it begins" });
+        failed(&at_node, "the peer refused this node's certificate");
+        failed(&at_node, words);
+    }
+    let other = house.files("other", &["ipn:3.0"], &[], YEAR);
+    let mixed = Files { key: house.files("key", &["ipn:3.0"], &[], YEAR).key, ..other };
+    let why = Credentials::load(&mixed).unwrap_err();
+    assert!(why.ends_with("do not go together: the key is of another certificate"), "{why}");
 }
 
 /// Keeps 9174-4.4.4.2-1, 9174-4.4.4.2-2, 9174-4.4.4.2-4.

@@ -116,6 +116,24 @@ fn reason(why: webpki::Error) -> CertificateError {
     }
 }
 
+/// Defect of a certificate, in words.
+pub fn defect(why: &CertificateError) -> String {
+    let wrong = |valid, now: &UnixTime| super::certificate::out_of_time(valid, now.as_secs());
+    let said = match why {
+        CertificateError::ExpiredContext { time, not_after } => wrong([0, not_after.as_secs()], time),
+        CertificateError::NotValidYetContext { time, not_before } => wrong([not_before.as_secs(), u64::MAX], time),
+        CertificateError::Other(OtherError(other)) => match other.downcast_ref::<webpki::Error>() {
+            Some(webpki::Error::UnsupportedCertVersion) => {
+                Some("it is of X.509 version 1 or 2, which name no node: version 3 is needed".into())
+            }
+            Some(webpki::Error::InvalidCertValidity) => Some("its validity ends before it begins".into()),
+            _ => None,
+        },
+        _ => None,
+    };
+    said.unwrap_or_else(|| why.to_string())
+}
+
 /// Checks that a certificate without a Node ID belongs to this host (RFC 9174 section 4.4.4.2).
 ///
 /// # Errors

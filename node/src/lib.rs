@@ -52,7 +52,6 @@ fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
     let (kind, why) = (why.kind(), why.to_string());
     let hint = match kind {
         _ if why.contains("hint: ") => "",
-        std::io::ErrorKind::NotFound => "\nhint: its folder does not exist: make it, or give another path",
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             "\nhint: free space on its disk, or give a path on another"
         }

@@ -478,6 +478,25 @@ pub fn space(dir: &Path) -> Option<(u64, u64)> {
     (disk.f_blocks > 0).then(|| (bytes(disk.f_bavail), bytes(disk.f_blocks)))
 }
 
+/// Checks that this user could write a file, or make it; where `with_folders`, also the folders it needs.
+///
+/// # Errors
+/// If it, or the folder that would hold it, is missing, no folder, or not this user's to write.
+pub fn could_write(path: &Path, with_folders: bool) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    let path = std::path::absolute(path)?;
+    if path.exists() {
+        return Ok(access(&path, Access::WRITE_OK)?);
+    }
+    let mut folders = path.ancestors().skip(1);
+    let folder = if with_folders { folders.find(|folder| folder.exists()) } else { folders.next() };
+    match folder {
+        Some(folder) if folder.is_dir() => Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?),
+        Some(folder) if folder.exists() => Err(io::ErrorKind::NotADirectory.into()),
+        _ => Err(io::Error::new(io::ErrorKind::NotFound, "its folder does not exist")),
+    }
+}
+
 /// Free bytes of a disk. One that reports no blocks at all, as some in memory do, counts as unlimited.
 fn free(blocks: u64, available: u64, block: u64) -> u64 {
     if blocks == 0 { u64::MAX } else { available.saturating_mul(block) }

@@ -110,6 +110,35 @@ fn folder_of_memory_store_warns() {
 }
 
 #[test]
+fn check_names_unusable_places() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plain"), "").unwrap();
+    for (text, part) in [
+        ("[app]\nsocket = \"no/a.sock\"\n", "app.socket: "),
+        ("[app]\nsocket = \"plain\"\n", "plain exists, and is not a socket\nhint: "),
+        (
+            "[events]\nfile = \"no/e.jsonl\"\n",
+            "no/e.jsonl cannot be made or written: its folder does not exist\nhint: ",
+        ),
+        ("[store]\ndir = \"plain/x\"\n", "plain/x cannot be made or written: not a directory\nhint: "),
+    ] {
+        let (code, said) = node(dir.path(), text, true);
+        assert!(code == Some(2) && said.contains(part), "{text}: {code:?} {said}");
+    }
+    let (code, said) = node(dir.path(), "[store]\ndir = \"new/x\"\n[app]\nsocket = \"a.sock\"\n", true);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = node(dir.path(), &LINK.replace(":4556", ":0"), true);
+    assert!(code == Some(0) && said.contains("layer.tcp.listen: port 0: "), "{said}");
+    for (ids, part) in [("[\"ipn:1\"]", "`ipn:1` is not"), ("[\"ipn:1.0\", \"ipn:1.0\"]", "is given twice")] {
+        let file = dir.path().join("ids.toml");
+        std::fs::write(&file, format!("node_ids = {ids}\n[layer.ltp]\nkind = \"ltp\"\n")).unwrap();
+        let output = run(&["node", "--check", "--config", &file.display().to_string()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(part) && said.matches("hint: ").count() == 1, "{said}");
+    }
+}
+
+#[test]
 fn start_warns_as_check_does() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("n.toml");

@@ -162,7 +162,15 @@ fn node_ids(top: &Reader<'_>) -> Vec<EndpointId> {
         if texts.is_empty() {
             return Err("expected at least one node ID".into());
         }
-        texts.iter().map(|text| own_name(text)).collect()
+        let mut ids: Vec<EndpointId> = Vec::new();
+        for text in texts {
+            let id = own_name(&text)?;
+            if ids.contains(&id) {
+                return Err(format!("`{text}` is given twice"));
+            }
+            ids.push(id);
+        }
+        Ok(ids)
     };
     top.custom("node_ids", read).unwrap_or_default()
 }
@@ -517,12 +525,14 @@ mod tests {
         let text = "node_ids = [5]\ncrc = \"crc-32\"\n[layer.l]\nkind = \"ltp\"\nlisten = \"all\"\n[link.x]\nlayer = \"l\"\n\
                     peer = \"dtn://mars/\"\naddress = \"host\"\nrate = 5\nattempts = -1\n[limits]\nbundels = 1\n[router]\nname = 1\n";
         let said = errors(text).join("\n");
+        assert!(!said.contains("layer.l.engine"), "its node ID is unreadable, not missing: {said}");
+        let named = errors("node_ids = \"dtn://a/\"\n[layer.l]\nkind = \"ltp\"\n");
+        assert!(named.len() == 1 && named[0].contains("layer.l.engine: missing"), "{named:?}");
         for part in [
             "dir/node.toml:1: node_ids: expected text",
             "node.toml:2: crc: `crc-32` is none of",
             "did you mean `crc32c`?",
             "node.toml:5: layer.l.listen: `all` is not an address",
-            "layer.l.engine: missing",
             "link.x.engine: missing",
             "node.toml:9: link.x.address: `host` is not a host and a port",
             "node.toml:10: link.x.rate: expected text, with its unit",

@@ -24,6 +24,10 @@ struct SocketPlace {
 /// Reports addresses that the file serves twice, and links to an address that this node serves.
 pub fn addresses(top: &Reader<'_>) {
     let served = served(top);
+    for place in served.iter().filter(|place| place.address.port() == 0 && place.path.starts_with("layer.")) {
+        let what = "port 0: the system chooses another at each start, which no neighbour knows";
+        top.errors.warn(&place.path, Some(place.offset), what, "give a port, or leave `listen` out to connect only");
+    }
     // Indexed by port, so that the time for a file with many layers is linear in its length.
     let mut by_port: HashMap<u16, Vec<&SocketPlace>> = HashMap::new();
     for place in served.iter().filter(|place| place.address.port() != 0) {

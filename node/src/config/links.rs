@@ -70,7 +70,8 @@ fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Opti
     let own = || node_ids.first().map(ToString::to_string).unwrap_or_default();
     let identity = match info.introduction {
         Introduction::Engine => {
-            let ipn = node_ids.iter().find_map(ipn_number);
+            // Unreadable node IDs were reported already; the missing number is no further mistake.
+            let ipn = if node_ids.is_empty() { Some(0) } else { node_ids.iter().find_map(ipn_number) };
             Identity { engine: engine(reader, ipn, "this node"), ..Identity::default() }
         }
         Introduction::NodeId => {

@@ -6,6 +6,7 @@ use farlink_base::{DataVolume, EndpointId};
 use farlink_config::Reader;
 use farlink_routing::PlanIndex;
 use farlink_stack::StoreKind;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,11 +45,35 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
         ("api", "socket", config.api.socket.as_deref().filter(|_| config.api.socket_given), &*keys::API),
     ];
     for (table, key, file, section) in files {
-        if let Some(file) = file.filter(|file| file.is_dir()) {
-            let what = format!("{} is a folder, and a file is wanted", file.display());
-            top.table_or_empty(table, section).fail(key, what, "name a file in it");
+        let Some(file) = file else { continue };
+        let name = file.display();
+        let fail = |what: String, hint: &str| top.table_or_empty(table, section).fail(key, what, hint);
+        if file.is_dir() {
+            fail(format!("{name} is a folder, and a file is wanted"), "name a file in it");
+        } else if key == "socket" && file.exists() && !is_socket(file) {
+            fail(format!("{name} exists, and is not a socket"), "choose another path: it is left as it is");
+        } else {
+            writable(&top.table_or_empty(table, section), key, file, false);
         }
     }
+    if let Some(dir) = config.store_dir.as_deref().filter(|dir| durable && !dir.is_file()) {
+        writable(&top.table_or_empty("store", &keys::STORE), "dir", dir, true);
+    }
+}
+
+/// Reports a file or folder that cannot be made or written. A lack of rights is a warning, because the node may run as
+/// another user than the one who checks its file.
+fn writable(reader: &Reader<'_>, key: &str, place: &Path, with_folders: bool) {
+    let Err(why) = farlink_os::disk::could_write(place, with_folders) else { return };
+    let what = format!("{} cannot be made or written: {why}", place.display());
+    match why.kind() {
+        ErrorKind::PermissionDenied => reader.warn(key, what, "run the node as a user who may, or give another path"),
+        _ => reader.fail(key, what, "make its folder, or give another path"),
+    }
+}
+
+fn is_socket(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|file| std::os::unix::fs::FileTypeExt::is_socket(&file.file_type()))
 }
 
 /// Reads the certificates of layers.
@@ -66,6 +91,11 @@ fn certificates(top: &Reader<'_>, config: &mut NodeConfig) {
                         files.certificate.display()
                     );
                     top.errors.warn(&path, at, what, "get one with its node ID, e.g. by `farlink node certs`");
+                }
+                if let Some(why) = credentials.out_of_time() {
+                    let what = format!("{}: {why}", files.certificate.display());
+                    let hint = "get a new one, or set this machine's clock: peers refuse it";
+                    top.errors.warn(&path, at, what, hint);
                 }
                 layer.credentials = Some(credentials);
             }

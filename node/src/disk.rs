@@ -72,10 +72,11 @@ impl DiskState {
         if wanting == u64::MAX {
             return;
         }
-        // Short writes may still fit on a full disk, so its free space counts, with a margin for what surrounds a write.
+        // Short writes may still fit on a full disk, and any write into a file that has its room already, so the free
+        // space counts, with a margin for what surrounds a write.
         let margin = wanting / 2 + SPARE;
-        let has_space = |(free, _)| free > wanting.saturating_add(margin);
-        if bytes >= wanting || farlink_os::disk::space(&self.dir).is_some_and(has_space) {
+        let has_space = |(free, _)| free > wanting.saturating_add(margin) || (bytes >= wanting && free > bytes);
+        if farlink_os::disk::space(&self.dir).map_or(bytes >= wanting, has_space) {
             self.wanting.store(u64::MAX, Ordering::Relaxed);
             if self.said.swap(false, Ordering::Relaxed) {
                 tracing::info!("store {}: there is room again", self.dir.display());

@@ -6,7 +6,7 @@ use crate::CliError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use farlink_cla::registry::{LayerInfo, NAMES};
 use files::InitNode;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink init`.
@@ -77,8 +77,12 @@ impl TwoNodes {
 
 /// Parses the address of a computer.
 fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not an IP address\nhint: write e.g. 192.168.1.20, not a name and no port"))
+    let hint = "hint: write e.g. 192.168.1.20, not a name and no port";
+    let ip: IpAddr = text.parse().map_err(|_| format!("`{text}` is not an IP address\n{hint}"))?;
+    if ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(format!("`{text}` is the address of no single computer\n{hint}"));
+    }
+    Ok(ip)
 }
 
 /// Layer with this name; clap admits only names that exist.
@@ -276,6 +280,9 @@ mod tests {
             let file = dir.path().join(name);
             let config = NodeConfig::load(&file).unwrap();
             assert_eq!(config.stack.security.map(|security| security.rules.len()), Some(2));
+        }
+        for wrong in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "moon"] {
+            assert!(address(wrong).is_err(), "{wrong}");
         }
         let key = std::fs::read_to_string(dir.path().join("node.keys")).unwrap();
         assert!(two_nodes(&args(&line)).is_err());

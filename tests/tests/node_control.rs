@@ -35,6 +35,23 @@ fn all_configuration_mistakes_have_hints() {
 }
 
 #[test]
+fn log_of_connections_names_link() {
+    let pair = Pair::new("tcpclv4", false);
+    let b = pair.start(2, "");
+    let unknown = "[link.moon]\nlayer = \"main\"\npeer = \"ipn:3.0\"\naddress = \"nobody.invalid:4556\"\n";
+    let a = pair.start(1, unknown);
+    until("the session", || a.log().contains(" on link peer to ipn:2.0") && a.log().contains("connected "));
+    let lost = "WARN farlink_node::streams::opening: no address of nobody.invalid:4556: ";
+    until("the failed lookup", || a.log().contains(lost));
+    let links = || http::request("GET", &pair.control(1), "/links", "").expect("an answer").1;
+    until("the last error", || links().contains("no address of nobody.invalid:4556: "));
+    b.kill();
+    let end = |line: &str| line.contains("disconnected from ") && line.ends_with(" on link peer to ipn:2.0");
+    until("the end of the session", || a.log().lines().any(end));
+    assert_eq!(a.log().matches(lost).count(), 1, "once until it resolves");
+}
+
+#[test]
 fn http_reads_and_changes_node() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");

@@ -465,7 +465,8 @@ impl Edges {
         if !self.guards(bundle) || payload.is_stored() {
             return payload;
         }
-        self.open(bundle, payload.clone()).unwrap_or(payload)
+        let security = self.of(bundle.version).and_then(|codec| codec.security());
+        security.and_then(|security| security.look(bundle, payload.clone()).ok()).unwrap_or(payload)
     }
     fn of(&self, version: u8) -> Option<&dyn Codec> {
         let codec = self.codecs.iter().find(|codec| codec.version() == version).or(self.codecs.first());

@@ -391,6 +391,13 @@ impl Security {
     /// The reason why the payload must not be handed out.
     // 9172-5.1.1-2
     pub(crate) fn open(&self, meta: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
+        self.opened(meta, payload, true)
+    }
+    /// The same for this node's own use, such as a digest: neither counted nor told, as the delivery will be.
+    pub(crate) fn look(&self, meta: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
+        self.opened(meta, payload, false)
+    }
+    fn opened(&self, meta: &BundleMeta, payload: Payload, counted: bool) -> Result<Payload, DeleteReason> {
         let wishes = wishes(&self.rules, &self.node_ids, meta, false);
         if !must_look(meta, &wishes) {
             return Ok(payload);
@@ -402,8 +409,10 @@ impl Security {
         let mut bundle = Self::unpack(meta, payload, &self.accel)?;
         let mut reception = Reception::new(&mut bundle, &wishes, &self.keys, Place::End, self.crc, self.aes_gcm);
         let result = reception.run();
-        self.count(reception.counts);
-        self.alarm(meta, reception.failure);
+        if counted {
+            self.count(reception.counts);
+            self.alarm(meta, reception.failure);
+        }
         result.map(|()| bundle.payload)
     }
 }

@@ -190,18 +190,22 @@ fn receive_udp(at: SocketAddr, once: bool, stop: &AtomicBool) -> Result<FlowRepo
 fn connect(to: SocketAddr, pace: &Pace, stop: &AtomicBool) -> Result<Option<TcpStream>> {
     while !stop.load(Ordering::Relaxed) {
         let left = pace.duration.saturating_sub(pace.begun.elapsed());
-        anyhow::ensure!(!left.is_zero(), "no connection within {:.1} s", pace.duration.as_secs_f64());
+        let within = pace.duration.as_secs_f64();
+        anyhow::ensure!(!left.is_zero(), "no connection to {to} within {within:.1} s\n{NOBODY}");
         match connect_within(to, left, stop) {
             Ok(connection) => return Ok(connection),
             Err(why) if why.kind() == ErrorKind::ConnectionRefused && pace.begun.elapsed() < SILENCE => {
                 std::thread::sleep(LOOK.min(left));
             }
             Err(why) if why.kind() == ErrorKind::TimedOut => {}
-            Err(why) => return Err(why.into()),
+            Err(why) => anyhow::bail!("no connection to {to}: {why}\n{NOBODY}"),
         }
     }
     Ok(None)
 }
+
+/// Hint for a receiver that does not answer.
+const NOBODY: &str = "hint: does `farlink flow --receive ADDRESS:PORT` run there, and is the address right?";
 
 /// Connects in a thread of its own, so that `stop` can end the wait: then `None`.
 fn connect_within(to: SocketAddr, left: Duration, stop: &AtomicBool) -> std::io::Result<Option<TcpStream>> {

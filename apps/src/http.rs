@@ -225,6 +225,25 @@ mod tests {
     }
 
     #[test]
+    fn request_waits_for_starting_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node.control.sock");
+        let at = path.display().to_string();
+        // Left by a node that was killed: it refuses connections.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let node = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            std::fs::remove_file(&path).unwrap();
+            let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+            let (mut socket, _) = listener.accept().unwrap();
+            assert!(socket.read(&mut [0; 1024]).unwrap() > 0);
+            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").unwrap();
+        });
+        assert_eq!(request("GET", &at, "/status", "").unwrap(), (200, "{}".into()));
+        node.join().unwrap();
+    }
+
+    #[test]
     fn http_errors_carry_a_hint() {
         let said = |url: &str| request("GET", url, "/", "").unwrap_err().to_string();
         assert!(said("ftp://x/y").contains("hint: write a socket's path or http://127.0.0.1:4280"));

@@ -38,6 +38,13 @@ impl Campaign {
         // The plain table keeps the values that are later written into scenarios; the spanned one
         // gives the lines of errors.
         let plain = text.parse::<Table>().unwrap_or_default();
+        if plain.contains_key("node_ids") {
+            return Err(vec![ConfigError {
+                path: file.into(),
+                expected: "is a node file, and no campaign".into(),
+                hint: format!("`farlink node --config {file}` runs it"),
+            }]);
+        }
         if is_scenario(&plain) {
             let hint =
                 format!("`farlink run {file}` runs it; `farlink campaign run` takes the folder of a campaign.toml");

@@ -1,5 +1,6 @@
 //! `farlink app`: one client for the application interfaces of all implementations.
 
+use crate::app_run::AppKind;
 use crate::{CliError, app_run, send, socket, values};
 use farlink_apps::file::SendPace;
 use farlink_apps::via::event::AppEvent;
@@ -277,7 +278,7 @@ pub fn run(args: Args) -> Result<(), CliError> {
         AppCommand::Echo(args) => run_echo(args),
         AppCommand::Ready(args) => run_ready(args),
         AppCommand::Frames(args) => {
-            app_run::run(false, move |stop, _| via::frames_host::serve(&args.words, &args.at, stop))
+            app_run::run(AppKind::Other, false, move |stop, _| via::frames_host::serve(&args.words, &args.at, stop))
         }
     }
 }
@@ -304,12 +305,12 @@ fn run_send(args: SendArgs) -> Result<(), CliError> {
     if args.own {
         let count = count.ok_or_else(|| input("--own needs --count", "write e.g. --count 1000 --size '1 kB'"))?;
         let programs = programs_of(&interface)?;
-        return app_run::run(args.json, move |stop, say| {
+        return app_run::run(AppKind::Sender, args.json, move |stop, say| {
             programs::load(&programs, (count, size), &args.to, &terms, stop, say)
         });
     }
     let plan = SendPlan { to: args.to, flow: args.flow, load, pace };
-    app_run::run(args.json, move |stop, say| {
+    app_run::run(AppKind::Sender, args.json, move |stop, say| {
         let mut sender = interface.sender(&terms)?;
         via::send::send(sender.as_mut(), &plan, stop, say)
     })
@@ -371,7 +372,7 @@ fn run_receive(args: ReceiveArgs) -> Result<(), CliError> {
     if args.own {
         let count = args.count.ok_or_else(|| input("--own needs --count", "write e.g. --count 1000"))?;
         let programs = programs_of(&interface)?;
-        return app_run::run(args.json, move |stop, say| {
+        return app_run::run(AppKind::Receiver, args.json, move |stop, say| {
             programs::unload(&programs, &args.service, count, args.timeout, stop, say)
         });
     }
@@ -384,7 +385,7 @@ fn run_receive(args: ReceiveArgs) -> Result<(), CliError> {
         _ => return Err(input("--out and --file-size go together", "the length tells when the file is complete")),
     };
     let mut plan = ReceivePlan { count: args.count, file, timeout: args.timeout };
-    app_run::run(args.json, move |stop, say| {
+    app_run::run(AppKind::Receiver, args.json, move |stop, say| {
         let mut receiver = interface.receiver(&args.service)?;
         receive(receiver.as_mut(), &mut plan, stop, say)
     })
@@ -401,7 +402,7 @@ fn run_ping(args: PingArgs) -> Result<(), CliError> {
     let terms = SenderTerms { source: args.source, lifetime: PING_LIFETIME, window: 16 };
     let programs = (interface.via == Via::Programs).then(|| programs_of(&interface)).transpose()?;
     let programs = programs.filter(Programs::pings);
-    app_run::run(args.json, move |stop, say| {
+    app_run::run(AppKind::Ping, args.json, move |stop, say| {
         let answered = match &programs {
             Some(programs) => programs::ping(programs, &plan, &terms, stop, say)?,
             None => ping(interface.pair(&terms)?, &plan, stop, say)?,
@@ -419,8 +420,10 @@ fn run_ping(args: PingArgs) -> Result<(), CliError> {
 fn run_echo(args: EchoArgs) -> Result<(), CliError> {
     let interface = args.interface.interface()?;
     let terms = SenderTerms { source: Some(args.service.clone()), lifetime: PING_LIFETIME, window: 16 };
-    app_run::run(false, move |stop, _: &mut dyn FnMut(AppEvent)| {
-        via::echo::echo(interface.service(&args.service, &terms)?, stop).map(drop)
+    app_run::run(AppKind::Other, false, move |stop, _: &mut dyn FnMut(AppEvent)| {
+        let answered = via::echo::echo(interface.service(&args.service, &terms)?, stop)?;
+        eprintln!("stopped: {answered} answered");
+        Ok(())
     })
 }
 
@@ -443,7 +446,7 @@ fn run_ready(args: ReadyArgs) -> Result<(), CliError> {
         _ if !args.run.is_empty() => ReadySign::Run(args.run),
         _ => return Err(input("nothing to wait for", "name one of --connect, --run, --file, or --log with --match")),
     };
-    app_run::run(false, move |stop, _| wait_ready(&sign, args.within, &args.touch, stop))
+    app_run::run(AppKind::Other, false, move |stop, _| wait_ready(&sign, args.within, &args.touch, stop))
 }
 
 /// Fails the build if the help of `--bundle-size` no longer states the right length: a piece begins with a stamp of 24

@@ -22,8 +22,12 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), CliError> {
     let (at, rate) = (args.at.find()?, u32::try_from(args.rate).unwrap_or(u32::MAX));
+    // A service that is named twice is answered once.
+    let mut services = args.service;
+    services.sort();
+    services.dedup();
     let stop = farlink_os::process::watch_termination()?;
-    let answered = echo::run(&at, &args.service, rate, &stop)?;
+    let answered = echo::run(&at, &services, rate, &stop)?;
     eprintln!("stopped: {answered} answered");
     Ok(())
 }

@@ -59,6 +59,9 @@ fn mtu(text: &str) -> Result<u32, String> {
 }
 
 pub fn run(args: Args) -> Result<(), CliError> {
+    if args.link.trim().is_empty() {
+        return Err(CliError::Input("--link: is empty\nhint: write e.g. geo, or \"rate=1 Mbit/s,delay=1 s\"".into()));
+    }
     // Checked here: a wrong specification is bad input, not a failure of the emulator.
     farlink_link::LinkSpec::parse(&args.link).map_err(|e| CliError::Input(e.to_string()))?;
     let options = EmulateOptions {

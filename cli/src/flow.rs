@@ -17,10 +17,11 @@ use std::time::Duration;
     The receiver counts until Control-C, or until the first flow has ended (--once).")]
 pub struct Args {
     /// Address and port of the receiver.
-    #[arg(required_unless_present = "receive")]
+    #[arg(required_unless_present = "receive", value_parser = values::address)]
     to: Option<SocketAddr>,
     /// Receive at this address and port.
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["to", "rate", "datagram", "seconds"])]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address,
+        conflicts_with_all = ["to", "rate", "datagram", "seconds"])]
     receive: Option<SocketAddr>,
     /// Receiver: end with the first flow.
     #[arg(long, requires = "receive")]

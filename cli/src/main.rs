@@ -80,7 +80,7 @@ enum Command {
     Run(run::Args),
     /// Studies: a scenario with varied parameters and repetitions, evaluated in figures.
     Campaign(campaign::Args),
-    /// Implementations that the testbed runs: list, show, check.
+    /// Implementations that the testbed runs: their drivers and files, checks, and bisection.
     Lab(lab::Args),
     /// Compare runs side by side.
     Compare(compare::Args),

@@ -304,11 +304,11 @@ fn simulate(
     place.complete.fetch_add(1, Ordering::Relaxed);
     outcome.map_err(|failure| match failure {
         farlink_one::Failure::Mistake(mistake) => bad(mistake),
-        // A full disk is a failure at run time; any other error means that --out was wrong.
+        // A full disk is a failure at run time; any other error means that --report-dir was wrong.
         farlink_one::Failure::Write(file, why) if why.kind() == std::io::ErrorKind::StorageFull => {
             CliError::Run(anyhow::Error::from(why).context(format!("{} cannot be written", file.display())))
         }
-        farlink_one::Failure::Write(file, why) => crate::cannot_write(&file, &why, "--out"),
+        farlink_one::Failure::Write(file, why) => crate::cannot_write(&file, &why, "--report-dir"),
     })
 }
 

@@ -173,7 +173,7 @@ fn unverified(name: &str) -> String {
 
 /// Fails if the timeout passed, or Control-C came, before the requested number arrived.
 fn enough(came: ReceivedCounts, options: &ReceiveOptions, stopped: bool) -> Result<(), CliError> {
-    let wanted = [(options.count, came.bundles, "bundles"), (options.files, came.files, "files")];
+    let wanted = [(options.count, came.bundles, "bundle"), (options.files, came.files, "file")];
     let short =
         |(limit, came, what): (Option<u64>, u64, &'static str)| Some((limit.filter(|n| came < *n)?, came, what));
     // The first limit that is reached ends the reception; falling short of the other is then no failure.
@@ -181,14 +181,16 @@ fn enough(came: ReceivedCounts, options: &ReceiveOptions, stopped: bool) -> Resu
     let Some((limit, came, what)) = wanted.into_iter().find_map(short).filter(|_| !reached) else { return Ok(()) };
     if stopped {
         return Err(CliError::Run(anyhow::anyhow!(
-            "stopped with {came} of {limit} {what} received\n\
-             hint: the rest stays in the node's store; `farlink recv` with the same options goes on"
+            "stopped with {came} of {} received\n\
+             hint: the rest stays in the node's store; `farlink recv` with the same options goes on",
+            values::counted(limit, what)
         )));
     }
     let waited = options.timeout.unwrap_or_default().as_secs_f64();
     Err(CliError::Run(anyhow::anyhow!(
-        "{came} of {limit} {what} received, then nothing for {waited} s\n\
-        hint: use a longer --timeout; `farlink node bundles` at the sending node lists the bundles that wait there"
+        "{came} of {} received, then nothing for {waited} s\n\
+        hint: use a longer --timeout; `farlink node bundles` at the sending node lists the bundles that wait there",
+        values::counted(limit, what)
     )))
 }
 
@@ -225,6 +227,8 @@ mod tests {
         };
         assert!(said(Some(4), None, false).starts_with("3 of 4 bundles received, then nothing for 1.5 s\nhint: "));
         assert!(said(None, Some(2), false).starts_with("1 of 2 files received, "));
+        let none = enough(ReceivedCounts::default(), &options(Some(1), None), false);
+        assert!(matches!(none, Err(CliError::Run(why)) if why.to_string().starts_with("0 of 1 bundle received, ")));
         assert!(said(Some(4), None, true).starts_with("stopped with 3 of 4 bundles received\nhint: "));
     }
 }

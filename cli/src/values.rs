@@ -1,6 +1,6 @@
 //! Parsers of option values; errors have a reason and a hint.
 
-use farlink_base::DataRate;
+use farlink_base::{DataRate, DataVolume};
 use std::time::Duration;
 
 /// Parses a whole number from 0.
@@ -36,6 +36,19 @@ pub fn lifetime(text: &str) -> Result<Duration, String> {
         return Err("bundles with a lifetime below 1 ms expire at once\nhint: \"1 d\" suits most uses".into());
     }
     Ok(lifetime)
+}
+
+/// Parses the length of a payload: at least 1 B.
+pub fn some_bytes(text: &str) -> Result<DataVolume, String> {
+    match text.parse()? {
+        DataVolume(0) => Err("must be at least 1 B\nhint: write e.g. \"100 kB\"".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Parses an IP address with a port.
+pub fn address(text: &str) -> Result<std::net::SocketAddr, String> {
+    text.parse().map_err(|_| format!("`{text}` is not an IP address with a port\nhint: write e.g. 10.77.0.1:5201"))
 }
 
 /// Parses a time to wait: at least 1 ms.

@@ -179,7 +179,7 @@ fn applications_of_hdtn_meet_a_node() {
 /// Arguments of `farlink app`, separated by `|`; exit status; part of the message.
 const MISTAKES: &[(&str, i32, &str)] = &[
     ("send|--to|ipn:2.1|--count|1|--via|mtcp", 2, "invalid value 'mtcp' for '--via"),
-    ("send|--to|ipn:2.1|--count|1", 2, "no node has its application socket in this folder"),
+    ("send|--to|ipn:2.1|--count|1", 1, "no node has its application socket in this folder"),
     ("send|--to|ipn:2.1|--count|1|--via|aap2", 2, "--at is missing"),
     ("send|--to|ipn:2.1|--count|1|--at|no.sock", 1, "no node at the application socket no.sock"),
     ("send|--to|ipn:2.1|--count|1|--via|dtn7-http|--at|127.0.0.1:1", 2, "`127.0.0.1:1` is not the address"),

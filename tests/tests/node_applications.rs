@@ -226,7 +226,7 @@ fn administrative_endpoint_refuses_applications() {
         assert!(why.contains("ipn:1.0 is the node's administrative endpoint") && why.contains("--service"), "{why}");
     }
     let output = run(&["recv", "--service", "0", "--at", &node.socket]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("hint: choose another --service, e.g. 64"));
 }
 
@@ -291,4 +291,65 @@ fn files_arrive_and_pings_return() {
     let report: serde_json::Value = serde_json::from_slice(&ping.stdout).unwrap();
     assert_eq!((&report["sent"], &report["received"]), (&5.into(), &5.into()));
     assert!(report["rtt_ms"]["p50"].as_f64().unwrap() > 0.0);
+}
+
+/// Starts the command line with these arguments against a node.
+fn start(node: &crate::node_support::Node, arguments: &[&str]) -> std::process::Child {
+    let mut command = Command::new(farlink());
+    command.args(arguments).args(["--at", &node.socket]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn killed_node_leaves_ping_results() {
+    for arguments in
+        [&["ping", "ipn:1.7", "-c", "1000", "-i", "20 ms"][..], &["perf", "ipn:1.2000", "--rate", "1 Mbit/s"]]
+    {
+        let pair = Pair::new("tcpclv4", false);
+        let node = pair.start(1, "");
+        let mut server = start(&node, &["perf", "--serve"]);
+        let mut child = start(&node, arguments);
+        // The first line, on one output or the other, follows the first answers.
+        let mut line = [0; 10];
+        match arguments[0] {
+            "ping" => child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap(),
+            _ => child.stderr.as_mut().unwrap().read_exact(&mut line).unwrap(),
+        }
+        node.kill();
+        let output = child.wait_with_output().unwrap();
+        let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{told}{said}");
+        assert!(told.contains(", round trip min/p50/p99/max "), "{told}");
+        assert!(said.contains("warning: ") && said.contains("the node ended the connection"), "{said}");
+        assert!(said.contains("hint: is it still running?"), "{said}");
+        server.wait().unwrap();
+    }
+}
+
+#[test]
+fn killed_node_leaves_count_of_accepted() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let mut child = start(&node, &["send", "-", "--raw", "--to", "ipn:2.64", "--bundle-size", "1 kB"]);
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&[7; 10_000]).unwrap();
+    crate::node_support::until("bundles in the node", || crate::node_support::held(&pair.control(1)) > 2);
+    node.kill();
+    // The sender notices when it goes on.
+    let _ = input.write_all(&[7; 100_000]);
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("0 of 1 files sent; stdin: ") && said.contains(" accepted by the node\nhint: "), "{said}");
+    assert!(!said.contains("bundle_bytes"), "the node was killed: {said}");
+}
+
+#[test]
+fn too_long_bundle_names_the_limit() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "[limits]\nbundle_bytes = \"1 MB\"");
+    let output = start(&node, &["ping", "ipn:1.7", "-s", "2 MB", "-c", "1"]).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("a bundle of 2000000 B\nhint: ") && said.contains("bundle_bytes"), "{said}");
 }

@@ -110,22 +110,22 @@ fn wrong_sockets_are_named() {
 fn refusals_are_explained_in_words() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
-    for (arguments, says) in [
-        (
-            ["send", "--text", "x", "--to", "dtn:none"],
-            "refuses a bundle for dtn:none: the destination is not valid\nhint: ",
-        ),
+    for (arguments, expected, says) in [
+        (["send", "--text", "x", "--to", "dtn:none"], 2, "`dtn:none` is nobody\nhint: "),
+        (["recv", "--timeout", "1 s", "--service", "a b"], 2, "the node refused the endpoint ipn:1.a b\nhint: "),
         (
             ["recv", "--timeout", "1 s", "--service", "128"],
+            1,
             "another secret\nhint: choose another --service; the node itself uses 128, 7",
         ),
         (
             ["echo", "--rate", "9", "--service", "128"],
+            1,
             "another secret\nhint: choose another --service; the node itself uses 128, 7",
         ),
     ] {
         let (code, talk) = said(&run(&[&arguments[..], &["--at", &node.socket]].concat()));
-        assert_eq!(code, Some(1), "{talk}");
+        assert_eq!(code, Some(expected), "{talk}");
         assert!(talk.contains(says) && talk.matches("hint: ").count() == 1, "{talk}");
     }
 }

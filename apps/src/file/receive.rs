@@ -5,6 +5,7 @@ use super::shelf::Shelf;
 use crate::client::{Client, ReadySource};
 use crate::stop::StopWatch;
 use crate::{clock, connect};
+use anyhow::anyhow;
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,12 +51,23 @@ pub struct ReceiveOptions {
 }
 
 impl ReceiveOptions {
-    /// Wraps an error about received data, with the folder's path as context.
-    fn lost(&self, why: anyhow::Error) -> Lost {
-        Lost::Ours(match &self.out {
-            Some(out) => why.context(format!("the folder {}", out.display())),
-            None => why,
-        })
+    /// Adds to an error about received data the folder, and what helps; `whole` has the bundles and files that are kept.
+    fn explain(&self, why: anyhow::Error, whole: ReceivedCounts) -> anyhow::Error {
+        let Some(out) = &self.out else { return why };
+        let kind = why.chain().find_map(|why| why.downcast_ref::<io::Error>()).map(io::Error::kind);
+        let place = format!("the folder {}: {why:#}", out.display());
+        match kind {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge) => anyhow!(
+                "{place}\nwhole there from this run: bundles {}, files {}\n\
+                 hint: make room on that disk, then run the same command again: the node keeps what was not accepted",
+                whole.bundles,
+                whole.files
+            ),
+            Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+                crate::BadInput(format!("{place}\nhint: --out names a folder that this user may write to")).into()
+            }
+            _ => anyhow!("{place}"),
+        }
     }
 }
 
@@ -120,7 +132,8 @@ pub fn receive(
     stop: &Arc<AtomicBool>,
     tell: impl FnMut(Received) -> io::Result<()>,
 ) -> anyhow::Result<ReceivedCounts> {
-    let shelf = Shelf::open(options.out.as_deref())?;
+    let shelf = Shelf::open(options.out.as_deref());
+    let shelf = shelf.map_err(|why| options.explain(why, ReceivedCounts::default()))?;
     let client = subscribe(at, options)?;
     let mut watch = StopWatch::new(stop, GRACE, &[&client])?;
     let mut receiver = Receiver {
@@ -153,7 +166,9 @@ pub fn receive(
                 // Accepts the deliveries that can still be synced, so that the next run needs no space for them. After
                 // a failed group it accepts nothing: an acceptance always applies to the oldest unanswered delivery.
                 let _ = receiver.settle();
-                return Err(why);
+                let unsettled = (receiver.unanswered + receiver.settling) as u64;
+                let bundles = receiver.came.bundles.saturating_sub(unsettled);
+                return Err(options.explain(why, ReceivedCounts { bundles, ..receiver.came }));
             }
         }
     }
@@ -245,7 +260,7 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
                 let taken = self.shelf.take(&adu, &mut counted);
                 match (taken, arriving.lost()) {
                     (Err(_), Some(kind)) => Err(kind.into()),
-                    (taken, _) => Ok(taken.map_err(|why| self.options.lost(why))?),
+                    (taken, _) => Ok(taken?),
                 }
             }
         };
@@ -339,6 +354,16 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::path::Path;
     use std::thread::JoinHandle;
+
+    #[test]
+    fn full_disk_names_folder_and_remedy() {
+        let options = options(Path::new("/in"));
+        let full = io::Error::from(ErrorKind::StorageFull);
+        let said = options.explain(full.into(), ReceivedCounts { bundles: 3, files: 1 }).to_string();
+        assert!(said.starts_with("the folder /in: ") && said.contains("bundles 3, files 1\nhint: make room"), "{said}");
+        let locked = options.explain(io::Error::from(ErrorKind::PermissionDenied).into(), ReceivedCounts::default());
+        assert!(locked.is::<crate::BadInput>() && locked.to_string().contains("hint: --out names"), "{locked}");
+    }
 
     /// Simulates a node that delivers these payloads; returns the number of bytes that the receiver answers before it
     /// disconnects.

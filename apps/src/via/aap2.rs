@@ -4,7 +4,7 @@ use super::{AttachedPair, BundleReceiver, BundleSender, DeliveredPayload, MESSAG
 use crate::answers::Answers;
 use crate::client::Client;
 use crate::{connect, passing_service};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use farlink_aap2::proto::{AapStatus, BundleAdu};
 use std::collections::VecDeque;
 use std::io::Read;
@@ -18,6 +18,11 @@ const WINDOW: u32 = 64;
 const RETRY_FOR: Duration = Duration::from_secs(600);
 /// Pause before a refused bundle is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Error of a connection that the node ended.
+fn ended(why: std::io::Error) -> anyhow::Error {
+    anyhow!("{why}\n{}", crate::ENDED)
+}
 
 /// Attaches a sender at a service or endpoint ID, random if none is given.
 pub fn sender(at: &str, terms: &SenderTerms) -> Result<AapSender> {
@@ -60,13 +65,13 @@ pub struct AapSender {
 impl AapSender {
     fn send(&mut self, to: String, payload: Vec<u8>) -> Result<()> {
         let adu = BundleAdu { dst_eid: to.clone(), lifetime_ms: self.lifetime_ms, ..Default::default() };
-        self.client.send(adu, &payload).context("the node closed the connection")?;
+        self.client.send(adu, &payload)?;
         self.waiting.push_back((to, payload));
         Ok(())
     }
     /// Reads the response to the oldest bundle; a refused bundle is sent again behind the others.
     fn answer(&mut self) -> Result<()> {
-        let status = self.client.response().context("the node closed the connection")?.response_status();
+        let status = self.client.response().map_err(ended)?.response_status();
         let Some((to, payload)) = self.waiting.pop_front() else { bail!("a response without a request") };
         match status {
             AapStatus::Success => self.taken = Instant::now(),
@@ -130,12 +135,12 @@ impl BundleReceiver for AapReceiver {
         if !self.client.hears_within(wait)? {
             return Ok(None);
         }
-        let mut arriving = self.client.arriving().context("the node closed the connection")?;
+        let mut arriving = self.client.arriving().map_err(ended)?;
         let length = arriving.adu.payload_length;
         ensure!(length <= MESSAGE_MAX, "a payload of {length} B: more than {MESSAGE_MAX}");
         let mut payload = Vec::new();
         // Grows with the bytes that arrive, whatever the length claims.
-        arriving.read_to_end(&mut payload).context("the node closed the connection")?;
+        arriving.read_to_end(&mut payload).map_err(ended)?;
         let delivered = DeliveredPayload::now(Some(arriving.adu.src_eid), payload);
         self.due = self.answers.add(&self.client)?;
         Ok(Some(delivered))

@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(long, default_value = "tcpclv4", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     pub cla: String,
     /// Payload of each bundle.
-    #[arg(long, default_value = "100 kB")]
+    #[arg(long, default_value = "100 kB", value_parser = crate::values::some_bytes)]
     pub bundle_size: DataVolume,
     /// Seconds to send.
     #[arg(long, default_value = "5", allow_hyphen_values = true)]

@@ -15,6 +15,7 @@ pub use whole::{load, unload};
 
 use super::lines::StartedProgram;
 use super::{BundleReceiver, BundleSender, SenderTerms};
+use crate::BadInput;
 use anyhow::{Context, Result, anyhow, bail};
 use regex_lite::Regex;
 use serde::Deserialize;
@@ -90,12 +91,13 @@ impl Programs {
     /// # Errors
     /// If it cannot be read, or has unknown keys, placeholders, or wrong expressions.
     pub fn read(at: &str) -> Result<Programs> {
+        let bad = |why: &str, hint: &str| anyhow!(BadInput(format!("{at}: {why}\nhint: {hint}")));
         let text = std::fs::read_to_string(at)
-            .map_err(|why| anyhow!("{at}: {why}\nhint: --at names the file of the implementation's programs"))?;
-        Programs::parse(&text).map_err(|why| anyhow!("{at}: {why:#}\nhint: see `farlink app --help`"))
+            .map_err(|why| bad(&why.to_string(), "--at names the file of the implementation's programs"))?;
+        Programs::parse(&text).map_err(|why| bad(&format!("{why:#}"), "see `farlink app --help`"))
     }
     fn parse(text: &str) -> Result<Programs> {
-        let programs: Programs = serde_json::from_str(text)?;
+        let programs: Programs = serde_json::from_str(text).context("not a file of programs (JSON)")?;
         let all = [&programs.send, &programs.receive, &programs.load, &programs.unload, &programs.ping];
         for program in all.into_iter().flatten() {
             program.check()?;

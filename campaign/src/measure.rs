@@ -353,7 +353,8 @@ mod tests {
         let answer = |sequence| BundleRow { source: "b".into(), destination: "a".into(), ..ping(sequence) };
         let mut manifest = Manifest::new(RunWorld::Sim, "x", "", None);
         let (name, from, to) = ("p".into(), "a".into(), "b".into());
-        manifest.topology.traffic = vec![TrafficFacts { name, from, to, service: 2, sender_service: 1, senders: None, refused: 0 }];
+        manifest.topology.traffic =
+            vec![TrafficFacts { name, from, to, service: 2, sender_service: 1, senders: None, refused: 0 }];
         // Four pings were offered; the last was delivered and not answered.
         let bundles: Vec<BundleRow> = (1..=4).map(ping).chain((1..=3).map(answer)).collect();
         let numbers = numbers_of(&manifest, bundles.clone(), &[]);

@@ -292,8 +292,8 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
         let (start, end) = (contact.start.0.div_ceil(1_000_000_000), contact.end.0 / 1_000_000_000);
         // Times are rounded inwards and the delay up: a contact must not seem longer or nearer than it is.
         let delay = nanoseconds(contact.one_way_delay).div_ceil(1_000_000_000);
-        let is_cut = [contact.start.0, contact.end.0].iter().any(|ns| ns % 1_000_000_000 != 0);
-        let is_rounded = nanoseconds(contact.one_way_delay) % 1_000_000_000 != 0;
+        let is_cut = [contact.start.0, contact.end.0].iter().any(|ns| !ns.is_multiple_of(1_000_000_000));
+        let is_rounded = !nanoseconds(contact.one_way_delay).is_multiple_of(1_000_000_000);
         let mut warn = |what: &str| {
             warnings.push(Warning { line: 0, message: format!("contact {}: {what}", index + 1) });
         };

@@ -193,7 +193,7 @@ fn results_are_listed_per_traffic() {
     assert_eq!(names, ["t", "u", "echo"], "in the order of the file");
     let (_, printed, _) = farlink(&folder, "compare run run");
     assert!(
-        printed.contains("u: mean latency") && printed.contains("mean hop count of delivered bundles"),
+        printed.contains("u: mean latency") && printed.contains("arrivals at nodes per delivered bundle"),
         "{printed}"
     );
     assert_eq!(farlink(&folder, "report run").0, Some(0));

@@ -356,7 +356,9 @@ mod tests {
             let sent = send(&options, &stop);
             assert!(begun.elapsed() < Duration::from_millis(2400), "{:?}", begun.elapsed());
             match receiver.map(|thread| thread.join().unwrap()) {
-                None => assert!(format!("{:#}", sent.unwrap_err()).contains("no connection within 1.5 s")),
+                None => assert!(
+                    format!("{:#}", sent.unwrap_err()).contains("within 1.5 s\nhint: does `farlink flow --receive")
+                ),
                 Some(received) => assert_eq!(sent.unwrap().bytes, received.bytes),
             }
         }

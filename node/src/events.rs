@@ -183,8 +183,10 @@ struct EventsFile {
     path: PathBuf,
     /// `None` until there is room to create the file.
     file: Option<File>,
-    /// Lines to write. The first may be the rest of one that was written in part.
+    /// Lines to write. The first is the rest of one that was written in part, if the file is `torn`.
     lines: Vec<u8>,
+    /// Whether the file ends within a line.
+    torn: bool,
     /// Lines dropped since the last write that succeeded.
     lost: u64,
     /// Time of the last warning, while events are lost.
@@ -196,7 +198,8 @@ impl EventsFile {
     /// # Errors
     /// If the file cannot be opened for another reason.
     fn open(path: &Path) -> io::Result<EventsFile> {
-        let mut file = EventsFile { path: path.into(), file: None, lines: Vec::new(), lost: 0, told: None };
+        let mut file =
+            EventsFile { path: path.into(), file: None, lines: Vec::new(), torn: false, lost: 0, told: None };
         match file.create() {
             Err(why) if !is_full(&why) => return Err(why),
             Err(why) => file.warn(&why),
@@ -209,6 +212,7 @@ impl EventsFile {
         if file.metadata()?.is_file() && is_torn(&self.path).unwrap_or(false) {
             // The last run ended within a line; the line stays, unreadable, and ends here.
             self.lines.insert(0, b'\n');
+            self.torn = true;
         }
         self.file = Some(file);
         Ok(())
@@ -225,7 +229,11 @@ impl EventsFile {
             return;
         }
         let mut done = 0;
-        match self.write(&mut done) {
+        let written = self.write(&mut done);
+        if done > 0 {
+            self.torn = self.lines[done - 1] != b'\n';
+        }
+        match written {
             Ok(()) if self.lost > 0 => {
                 self.told = None;
                 let lost = std::mem::take(&mut self.lost);
@@ -233,13 +241,12 @@ impl EventsFile {
             }
             Ok(()) => self.told = None,
             Err(why) => {
-                // A line that was written in part is completed by the next write.
-                let torn = done > 0 && self.lines[done - 1] != b'\n';
+                // A line that was written in part is completed by the next write that finds room.
                 let end = self.lines[done..]
                     .iter()
                     .position(|byte| *byte == b'\n')
                     .map_or(self.lines.len(), |at| done + at + 1);
-                let kept = if torn { done..end } else { done..done };
+                let kept = if self.torn { done..end } else { done..done };
                 self.lost += self.lines[kept.end..].iter().filter(|byte| **byte == b'\n').count() as u64;
                 self.lines = self.lines[kept].to_vec();
                 return self.warn(&why);
@@ -442,8 +449,11 @@ mod tests {
                 read.extend(&chunk[..n])
             }
         };
+        // The disk stays full: what completes the torn line is kept.
+        file.add("{\"dropped\":1}");
+        file.flush();
         drain(&mut read);
-        let lost = file.lost;
+        let lost = file.lost - 1;
         file.add("{\"last\":1}");
         file.flush();
         drain(&mut read);

@@ -9,7 +9,6 @@ use crate::datagrams::{Datagrams, Lookup};
 use crate::discovery::Discovery;
 use crate::disk::{Disk, DiskState};
 use crate::events::{EventHub, EventNames};
-use crate::faults;
 use crate::lists::Lists;
 use crate::log::{Crowd, LogLevel, more};
 use crate::metrics::Metrics;
@@ -21,11 +20,11 @@ use anyhow::Context;
 use farlink_base::layer::Medium;
 use farlink_base::node::params;
 use farlink_base::socket;
-use farlink_base::{Clock, DataVolume, Duration, Event, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
+use farlink_base::{Clock, DataVolume, Duration, Instant, LayerId, StreamId};
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
 use farlink_routing::PlanIndex;
-use farlink_stack::{Input, Output, SecurityCounts, Stack, StoreKind};
+use farlink_stack::{Input, SecurityCounts, Stack, StoreKind};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -34,10 +33,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 mod found;
+mod io;
 mod links;
 mod shards;
 
 pub use found::Announced;
+use io::Io;
 pub use links::GivenLink;
 use links::Links;
 
@@ -123,98 +124,6 @@ pub struct Node {
     noted: Option<Instant>,
     /// Other shards of the node until their threads start; empty except in shard 0.
     siblings: Vec<Node>,
-}
-
-/// Receivers of the stack's outputs.
-struct Io {
-    poller: Poller,
-    streams: Streams,
-    datagrams: Datagrams,
-    disk: Option<Disk>,
-    apps: Apps,
-    events: EventHub,
-    metrics: Arc<Metrics>,
-    buffers: Buffers,
-    inputs: VecDeque<Input>,
-    connects: Vec<(LayerId, StreamId, LinkId)>,
-    now: Instant,
-    /// Stream of the input that the stack handles.
-    stream: Option<StreamId>,
-    /// Channels to other shards.
-    mesh: Option<Box<Mesh>>,
-    sealed: SealedBundles,
-}
-
-impl Io {
-    /// End of the log line of an event for which the operator can do something, with what only the driver knows.
-    fn about(&mut self, event: &Event) -> Option<Box<str>> {
-        let (link, peer, reason) = match *event {
-            Event::StoreDamage { file, .. } => return Some(self.disk.as_ref()?.damage(file).into()),
-            Event::SessionRefused { link, peer, reason } => (link, peer, reason),
-            Event::Malformed { link: Some(link), reason, .. } if self.stream.is_none() => {
-                return self.streams.faults.ltp(link, reason, self.now);
-            }
-            Event::LtpSessionEnd { link, cancelled: true, why, .. } => {
-                return self.streams.faults.ltp(link, why, self.now);
-            }
-            Event::LtpSessionEnd { link, cancelled: false, .. } => {
-                self.streams.faults.recovered(link);
-                return None;
-            }
-            Event::Malformed { link, reason, .. } => (link, None, reason),
-            _ => return None,
-        };
-        self.streams.refused(self.stream?, link, peer, reason, self.now)
-    }
-    fn socket(&mut self, layer: LayerId, output: socket::Output) {
-        use socket::Output as O;
-        match output {
-            O::Datagrams { to, train } => self.datagrams.send(layer, to, train, self.now),
-            // Connecting needs the resolver, which `Io` lacks: it waits until the stack's call returns.
-            O::Connect { stream, link } => self.connects.push((layer, stream, link)),
-            O::Write { stream, data } => self.streams.write(stream, &data, &mut self.inputs),
-            O::Close { stream, abort } => self.streams.close(stream, abort, self.now),
-            O::StartTls { stream, server, name } => {
-                self.streams.start_tls(stream, server, name, &mut self.inputs);
-            }
-            O::Pause { stream } => self.streams.pause(stream, true),
-            O::Resume { stream } => self.streams.pause(stream, false),
-            O::Confirm { stream } => self.streams.confirm(stream, self.now),
-        }
-    }
-}
-
-impl Sink<Output> for Io {
-    fn push(&mut self, output: Output) {
-        match output {
-            Output::Socket(layer, output) => self.socket(layer, output),
-            Output::Across { to, layer, what } => {
-                if let Some(mesh) = &mut self.mesh {
-                    mesh.push(to, layer, what);
-                }
-            }
-            Output::Disk(op) => {
-                if let Some(disk) = &mut self.disk {
-                    disk.push(op);
-                }
-            }
-            Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
-            Output::Spooled { request, bytes } => self.apps.spooled(request, bytes, &mut self.inputs),
-            Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
-            // Links of other shards are known here as well, and each change would be counted and logged twice.
-            Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_reported_by_other_shard(&event)) => {}
-            Output::Event(event) => {
-                let event = if self.stream.is_some() { faults::as_refusal(event) } else { event };
-                let about = self.about(&event);
-                self.sealed.look(&event);
-                self.events.push(self.now, event, about);
-            }
-            Output::Message(_) => {}
-        }
-    }
-    fn wants(&self, class: EventClass) -> bool {
-        self.events.wants(class)
-    }
 }
 
 impl Node {

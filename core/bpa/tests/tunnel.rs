@@ -555,6 +555,18 @@ fn signal_releases_bundles_in_order() {
 }
 
 #[test]
+fn first_delivery_from_tunnel_is_unmarked() {
+    let mut node = node();
+    node.register(0);
+    node.receive_over(1, 1, record(3, 1, carried(0)));
+    let [delivery] = open(&mut node)[..] else { panic!("one") };
+    comes_out(&mut node, delivery, record(2, 9, Payload::from(&b"R another record"[..])));
+    judge(&mut node);
+    let marks: Vec<bool> = node.deliveries().iter().map(|(_, delivery)| delivery.redelivered).collect();
+    assert_eq!(marks, [false]);
+}
+
+#[test]
 fn other_tunnels_signal_is_ignored() {
     let mut settings = tunnel(|_| {});
     let other = farlink_bpa::TunnelSettings {

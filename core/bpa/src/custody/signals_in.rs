@@ -37,7 +37,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
         let (from, source, version) = (held.from, held.bundle.source.node(), held.bundle.version);
         // A recovered or reassembled record no longer shows which neighbour brought it; one that no link vouches for
-        // proves nothing.
+        // proves nothing, nor does one out of a tunnel, which is no neighbour.
         let known = ![Flags::SEEN_BEFORE, Flags::VIRTUAL, Flags::STRANGE].into_iter().any(|flag| held.flags.has(flag));
         let peer = self.neighbours.peers().get(from);
         if !known || peer.is_none_or(|peer| peer.identity() < Identity::Address) {

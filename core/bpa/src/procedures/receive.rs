@@ -186,7 +186,6 @@ impl Agent {
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, strange);
-        new.flags.set(Flags::SEEN_BEFORE, inside && bundle.is_administrative());
         let admitted = self.judge(now, &new).and_then(|()| self.may_join(&new));
         let admitted = admitted.and_then(|()| self.make_room(cx, &new));
         if let Err(reason) = admitted {

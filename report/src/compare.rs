@@ -184,7 +184,6 @@ type Definition = (&'static str, &'static str, Quantity, fn(&Statistics) -> Opti
 
 const METRICS: &[Definition] = &[
     ("created", "bundles created", Quantity::Count, |s| Some(s.created as f64)),
-    ("refused", "bundles that the sender's node refused", Quantity::Count, |s| Some(s.refused as f64)),
     ("delivered", "bundles delivered", Quantity::Count, |s| Some(s.delivered as f64)),
     ("delivery_ratio", "delivery ratio", Quantity::Share, |s| s.delivery_ratio),
     ("latency_s.mean", "mean latency", Quantity::Seconds, |s| Some(s.latency_s?.mean)),
@@ -203,6 +202,10 @@ fn metrics(runs: &[&Statistics]) -> Vec<ComparedMetric> {
     let mut metrics: Vec<ComparedMetric> = Vec::new();
     for (name, title, quantity, get) in METRICS {
         metrics.push(metric(name, title, *quantity, runs.iter().map(|s| get(s)).collect()));
+    }
+    if runs.iter().any(|s| s.refused.is_some_and(|count| count > 0)) {
+        let refused = runs.iter().map(|s| s.refused.map(|count| count as f64)).collect();
+        metrics.push(metric("refused", "bundles that the sender's node refused", Quantity::Count, refused));
     }
     // Runs without custody would only add rows of zeros.
     if runs.iter().any(|s| s.custody.is_some()) {

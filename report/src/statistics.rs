@@ -3,6 +3,7 @@
 use crate::column::Text;
 use crate::custody::CustodyUse;
 use crate::format::Quantity;
+use crate::manifest::RunWorld;
 use crate::order::{BundleOrdinal, delivery_order};
 use crate::phase::{PhaseUse, RoleUse};
 use crate::round_trip::RoundTrip;
@@ -19,8 +20,8 @@ pub struct Statistics {
     pub created: u64,
     /// Number of bundles delivered at least once.
     pub delivered: u64,
-    /// Number of bundles that the senders' own nodes did not accept; simulations only.
-    pub refused: u64,
+    /// Number of bundles that the senders' own nodes did not accept; absent in the testbed, where nobody knows.
+    pub refused: Option<u64>,
     /// Delivered bundles over those that applications wanted to send, created or refused, 0 to 1; absent when there were
     /// none.
     pub delivery_ratio: Option<f64>,
@@ -289,6 +290,7 @@ impl Statistics {
             // Links count the bytes of plain flows, too.
             statistics.overhead = None;
         }
+        statistics.refused = (manifest.world == RunWorld::Sim).then_some(0);
         for facts in manifest.topology.traffic.iter().filter(|facts| facts.refused > 0) {
             statistics.refuse(&facts.name, facts.refused);
         }
@@ -297,12 +299,12 @@ impl Statistics {
 
     /// Number of bundles that applications wanted to send.
     pub fn wanted(&self) -> u64 {
-        self.created + self.refused
+        self.created + self.refused.unwrap_or(0)
     }
 
     /// Adds bundles of a traffic flow that the sender's own node did not accept.
     fn refuse(&mut self, traffic: &str, refused: u64) {
-        self.refused += refused;
+        *self.refused.get_or_insert(0) += refused;
         self.delivery_ratio = Some(self.delivered as f64 / self.wanted() as f64);
         match self.traffic.iter_mut().find(|flow| flow.traffic == traffic) {
             Some(flow) => flow.refused += refused,
@@ -323,7 +325,7 @@ impl Statistics {
         Statistics {
             created: bundles.len() as u64,
             delivered,
-            refused: 0,
+            refused: None,
             delivery_ratio: (!bundles.is_empty()).then(|| delivered as f64 / bundles.len() as f64),
             latency_s: numbers.latency_s,
             goodput_bit_s: numbers.goodput_bit_s,
@@ -455,7 +457,7 @@ pub(crate) mod tests {
         let mut s = Statistics::of(&[named], &[]);
         s.refuse("m", 1);
         s.refuse("n", 2);
-        assert_eq!((s.created, s.refused, s.wanted(), s.delivery_ratio), (1, 3, 4, Some(0.25)));
+        assert_eq!((s.created, s.refused, s.wanted(), s.delivery_ratio), (1, Some(3), 4, Some(0.25)));
         let flows: Vec<_> = s.traffic.iter().map(|flow| (&*flow.traffic, flow.created, flow.refused)).collect();
         assert_eq!(flows, [("m", 1, 1), ("n", 0, 2)]);
     }

@@ -2,8 +2,8 @@
 //! with its line, the expected value and the most similar key.
 //!
 //! The crate declares only the keys that node files and scenarios share: those of [`node`], [`security`], [`custody`],
-//! [`reports`], [`tunnel`], [`quota`] and [`machine`]. Reference pages are generated from the same declarations ([`docs`]). Only
-//! [`read_text`] opens files. Read [`Key`] and [`Reader`] first.
+//! [`reports`], [`tunnel`], [`quota`] and [`machine`]. Reference pages are generated from the same declarations
+//! ([`docs`]). Only [`read_text`] opens files. Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
 pub mod codes;

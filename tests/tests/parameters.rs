@@ -287,6 +287,7 @@ fn machine_keys_reach_the_node() {
         ("app = { socket_mode = \"999\" }\n", "not permission bits"),
         ("app = { listen = \"host\" }\n", "not an address"),
         ("api = { listen = \"127.0.0.1:8\" }\n", "token_file"),
+        ("api = { token_file = \"../t\" }\n", "names no file in the node's folder"),
         ("discovery = { interval = \"1 ms\" }\n", "not between 1 s and 10 min"),
     ] {
         let errors = Scenario::parse(&text("", wrong)).expect_err(wrong);

@@ -155,7 +155,7 @@ pub fn cell_numbers(scenario: &Scenario, folder: &Path, samples: &[Measured]) ->
         bundles,
         round_trips,
         samples: RunSamples::read(&run)?,
-        offered: offered(scenario),
+        offered: offered_in(run.manifest()).unwrap_or_else(|| offered(scenario)),
     };
     let mut found = read.all(samples);
     found.findings.extend(run.manifest().validity.unmeasured.iter().map(|text| format!("not measured: {text}")));
@@ -270,6 +270,12 @@ fn nodes(manifest: &Manifest) -> BTreeSet<&str> {
     relays.chain(roles.filter_map(|used| used.node.as_deref())).collect()
 }
 
+/// Number of bundles that applications wanted to send, as a simulation counted them.
+fn offered_in(manifest: &Manifest) -> Option<u64> {
+    let traffic = &manifest.topology.traffic;
+    traffic.iter().map(|facts| facts.offered).sum::<Option<u64>>().filter(|_| !traffic.is_empty())
+}
+
 /// Number of bundles that applications try to send before the end, by the scenario's traffic.
 pub(crate) fn offered(scenario: &Scenario) -> u64 {
     let begins = |start: Duration| start < scenario.duration;
@@ -354,7 +360,7 @@ mod tests {
         let mut manifest = Manifest::new(RunWorld::Sim, "x", "", None);
         let (name, from, to) = ("p".into(), "a".into(), "b".into());
         manifest.topology.traffic =
-            vec![TrafficFacts { name, from, to, service: 2, sender_service: 1, senders: None, refused: 0 }];
+            vec![TrafficFacts { name, from, to, service: 2, sender_service: 1, senders: None, offered: None }];
         // Four pings were offered; the last was delivered and not answered.
         let bundles: Vec<BundleRow> = (1..=4).map(ping).chain((1..=3).map(answer)).collect();
         let numbers = numbers_of(&manifest, bundles.clone(), &[]);

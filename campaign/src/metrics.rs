@@ -117,7 +117,7 @@ pub const METRICS: &[Metric] = metrics! {
         Value |ran| Some(ran.delivered_of_offered() as f64 / ran.offered as f64);
     "delivery_of_created", "delivery ratio of created bundles", Ratio, Phase,
         "Delivered over created, as reported by `farlink run`.",
-        Value |ran| ran.statistics.delivery_ratio;
+        Value |ran| (ran.statistics.created > 0).then(|| ran.statistics.delivered as f64 / ran.statistics.created as f64);
     "latency_mean_s", "mean latency", Seconds, Phase, "From creation to first delivery, mean over delivered bundles.",
         Value |ran| Some(ran.statistics.latency_s?.mean);
     "latency_median_s", "median latency", Seconds, Phase,

@@ -110,7 +110,7 @@ impl Ran<'_> {
             self.manifest.topology.traffic.iter().map(|facts| (facts.name.as_str(), facts)).collect();
         let answers = |bundle: &BundleRow| {
             let facts = bundle.traffic.as_deref().and_then(|name| traffic.get(name));
-            facts.is_some_and(|facts| facts.senders.is_none() && *bundle.source == facts.to && facts.to != facts.from)
+            facts.is_some_and(|facts| facts.is_answer(bundle))
         };
         self.bundles.iter().filter(|bundle| bundle.delivered_ns.is_some() && !answers(bundle)).count() as u64
     }

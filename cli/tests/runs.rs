@@ -170,6 +170,25 @@ fn message_and_packet_runs_compare() {
 }
 
 #[test]
+fn refusals_at_senders_of_groups_are_counted() {
+    let folder = folder("refused");
+    let scenario = "name = \"s\"\nduration = \"60 s\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
+        [[mobility]]\nname = \"m\"\nmodel = \"random_waypoint\"\narea = \"100 m\"\nspeed = \"1 m/s\"\n\
+        [[radio]]\nname = \"r\"\nrate = \"1 kB/s\"\nrange = \"10 m\"\n\
+        [[group]]\nname = \"w\"\ncount = 5\nfirst_id = 1\nmobility = \"m\"\nradio = \"r\"\nrouter = \"epidemic\"\n\
+        store_capacity = \"30 kB\"\n[[traffic]]\nname = \"t\"\nfrom = \"w\"\nto = \"w\"\n\
+        bundles = { count = 1000, size = \"10 kB\", interval = \"1 s\" }\n";
+    std::fs::write(folder.join("scenario.toml"), scenario).unwrap();
+    let (code, printed, said) = farlink(&folder, "run scenario.toml --in sim --out run --json");
+    assert_eq!(code, Some(0), "{said}");
+    let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let [created, refused] = ["created", "refused"].map(|key| value[key].as_u64().unwrap());
+    assert!(refused > 10 && created + refused == 60, "one a second: {created} + {refused}");
+    assert_eq!(value["traffic"][0]["refused"].as_u64(), Some(refused));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn results_are_listed_per_traffic() {
     let folder = folder("traffic");
     let second = "[[traffic]]\nname = \"u\"\nfrom = \"b\"\nto = \"a\"\nstart = \"5 s\"\n\

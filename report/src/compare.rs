@@ -205,7 +205,7 @@ fn metrics(runs: &[&Statistics]) -> Vec<ComparedMetric> {
     }
     if runs.iter().any(|s| s.refused.is_some_and(|count| count > 0)) {
         let refused = runs.iter().map(|s| s.refused.map(|count| count as f64)).collect();
-        metrics.push(metric("refused", "bundles that the sender's node refused", Quantity::Count, refused));
+        metrics.push(metric("refused", "bundles that the sender's node did not accept", Quantity::Count, refused));
     }
     // Runs without custody would only add rows of zeros.
     if runs.iter().any(|s| s.custody.is_some()) {

@@ -73,7 +73,7 @@ mod tests {
             service,
             sender_service,
             senders: None,
-            refused: 0,
+            offered: None,
         };
         let flows = Flows::of(&[
             traffic("file", "b", 1000, 10_000),
@@ -101,7 +101,7 @@ mod tests {
             service: 1000,
             sender_service,
             senders,
-            refused: 0,
+            offered: None,
         };
         let flows = Flows::of(&[facts("chat", 10_000, Some(3)), facts("news", 10_003, Some(2))]);
         let (a, b) = (Text::from("walker1"), Text::from("walker2"));

@@ -4,6 +4,7 @@ use crate::custody::CustodyUse;
 use crate::format::Quantity;
 use crate::phase::{PhaseFacts, RoleUse};
 use crate::plain_flow::PlainFlow;
+use crate::schema::BundleRow;
 use farlink_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -153,10 +154,6 @@ pub struct Topology {
     pub traffic: Vec<TrafficFacts>,
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// One traffic flow of the scenario, with the endpoints that identify its bundles.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TrafficFacts {
@@ -174,10 +171,15 @@ pub struct TrafficFacts {
     /// groups, where `from` and `to` name groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub senders: Option<u64>,
-    /// Number of bundles that the sender's own node had not accepted by the end: given up, or to be offered again. 0 where
-    /// it is not known, as in the testbed.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub refused: u64,
+    /// Number of bundles that the applications wanted to send by the end; absent where nobody knows, as in the testbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<u64>,
+}
+impl TrafficFacts {
+    /// Whether a bundle of this flow answers a ping: it has the flow's name, too, and nobody offered it.
+    pub fn is_answer(&self, bundle: &BundleRow) -> bool {
+        self.senders.is_none() && *bundle.source == self.to && self.to != self.from
+    }
 }
 
 /// One node of the scenario.

@@ -218,7 +218,7 @@ fn reason_text(reason: &str) -> String {
 /// Adds the bundles that the senders' own nodes never accepted, of which no table knows.
 pub fn with_refused(statistics: &Statistics, mut missing: Vec<MissingBundles>) -> Vec<MissingBundles> {
     if let Some(count) = statistics.refused.filter(|count| *count > 0) {
-        let fate = "not accepted by the sender's own node, full or down".to_string();
+        let fate = "not accepted by the sender's own node by the end".to_string();
         missing.push(MissingBundles { count, fate });
         missing.sort_by_key(|missing| std::cmp::Reverse(missing.count));
     }

@@ -3,7 +3,6 @@
 use crate::column::Text;
 use crate::custody::CustodyUse;
 use crate::format::Quantity;
-use crate::manifest::RunWorld;
 use crate::order::{BundleOrdinal, delivery_order};
 use crate::phase::{PhaseUse, RoleUse};
 use crate::round_trip::RoundTrip;
@@ -290,9 +289,10 @@ impl Statistics {
             // Links count the bytes of plain flows, too.
             statistics.overhead = None;
         }
-        statistics.refused = (manifest.world == RunWorld::Sim).then_some(0);
-        for facts in manifest.topology.traffic.iter().filter(|facts| facts.refused > 0) {
-            statistics.refuse(&facts.name, facts.refused);
+        for facts in &manifest.topology.traffic {
+            let Some(offered) = facts.offered else { continue };
+            let own = |bundle: &&BundleRow| bundle.traffic.as_deref() == Some(&facts.name) && !facts.is_answer(bundle);
+            statistics.refuse(&facts.name, offered.saturating_sub(bundles.iter().filter(own).count() as u64));
         }
         Ok(statistics)
     }
@@ -302,9 +302,12 @@ impl Statistics {
         self.created + self.refused.unwrap_or(0)
     }
 
-    /// Adds bundles of a traffic flow that the sender's own node did not accept.
+    /// Adds bundles of a traffic flow that the sender's own node did not accept, if any.
     fn refuse(&mut self, traffic: &str, refused: u64) {
         *self.refused.get_or_insert(0) += refused;
+        if refused == 0 {
+            return;
+        }
         self.delivery_ratio = Some(self.delivered as f64 / self.wanted() as f64);
         match self.traffic.iter_mut().find(|flow| flow.traffic == traffic) {
             Some(flow) => flow.refused += refused,

@@ -277,9 +277,9 @@ impl<'a> Recording<'a> {
         manifest.phases.iter_mut().for_each(|phase| phase.end_s = phase.end_s.min(end_s));
         manifest.wall_s = wall_s;
         manifest.files = outcome.traffic.iter().filter_map(file_check).collect();
-        for entry in outcome.traffic.iter().filter(|entry| entry.left > 0) {
-            let flow = manifest.topology.traffic.iter_mut().find(|facts| facts.name == entry.name);
-            flow.into_iter().for_each(|facts| facts.refused += entry.left);
+        for facts in &mut manifest.topology.traffic {
+            let mine = outcome.traffic.iter().filter(|entry| entry.flow == facts.name);
+            facts.offered = Some(mine.map(|entry| entry.offered).sum());
         }
         manifest.flows.clone_from(&outcome.flows);
         let trace = format!(

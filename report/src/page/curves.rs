@@ -263,7 +263,7 @@ impl ReportPage<'_> {
             (!points.is_empty()).then(|| [(0.0, 0.0)].into_iter().chain(points).collect())
         };
         let style = LineStyle { steps: true, filled: false };
-        let whole = |run: &RunData| curve(&run.latencies, run.statistics.created as usize);
+        let whole = |run: &RunData| curve(&run.latencies, run.statistics.wanted() as usize);
         draw(out, "Distribution of latency", 300.0, &|| self.lines(style, whole));
         let of = |run: &RunData, name: &str| flow(run, name).and_then(|f| curve(&f.latencies, f.created));
         let names = self.flows(out);

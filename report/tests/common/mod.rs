@@ -72,7 +72,7 @@ pub fn topology() -> Topology {
                 service,
                 sender_service: 9000 + service,
                 senders: None,
-                refused: 0,
+                offered: None,
             })
             .into(),
     }

@@ -27,8 +27,10 @@ pub struct TrafficOutcome {
     pub damaged: u64,
     /// Number of refusals by the sender's node.
     pub refused: u64,
-    /// Bundles that the sender's node had not accepted by the end: given up, or to be offered again.
-    pub left: u64,
+    /// Name of the traffic flow: of an entry drawn among groups, the flow's.
+    pub flow: String,
+    /// Bundles that were due by the end of the run.
+    pub offered: u64,
     /// Size of the file, for files.
     pub file_bytes: Option<u64>,
     /// Time at which everything had arrived, exactly once and undamaged.
@@ -120,7 +122,9 @@ impl Entry {
             }
             TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
         };
-        let outcome = TrafficOutcome { name: traffic.name.clone(), file_bytes, ..TrafficOutcome::default() };
+        let flow = traffic.drawn.and_then(|group| scenario.group_traffic.get(group)).map(|group| &group.name);
+        let (name, flow) = (traffic.name.clone(), flow.unwrap_or(&traffic.name).clone());
+        let outcome = TrafficOutcome { name, flow, file_bytes, ..TrafficOutcome::default() };
         Ok(Entry {
             traffic,
             source,
@@ -188,14 +192,29 @@ impl Entry {
     }
     /// Results of the entry in a run that ended at this time.
     pub fn outcome(&self, ended: Instant) -> TrafficOutcome {
-        let mut left = self.lost + self.again.len() as u64;
-        let mut plan = self.plan.clone();
-        // Where the window was full of refused bundles, later ones were due and not even offered.
-        while self.due_in(&plan).is_some_and(|due| due < ended) {
-            plan.draw(&self.traffic.kind, self.outcome.file_bytes);
-            left += 1;
+        TrafficOutcome { offered: self.offered(ended), ..self.outcome.clone() }
+    }
+    /// Number of bundles due by this time. Where the window is full of refused ones, later ones are not even drawn.
+    fn offered(&self, ended: Instant) -> u64 {
+        let start = Instant::ZERO + self.traffic.start;
+        if ended < start {
+            return self.plan.next;
         }
-        TrafficOutcome { left, ..self.outcome.clone() }
+        match self.pace() {
+            Pace::Flat => self.total,
+            Pace::Interval(interval) if !interval.is_zero() => {
+                let passed = (ended - start).as_nanos() / interval.as_nanos();
+                u64::try_from(passed).map_or(self.total, |passed| self.total.min(passed.saturating_add(1)))
+            }
+            _ => {
+                let mut plan = self.plan.clone();
+                while self.due_in(&plan).is_some_and(|due| due <= ended) {
+                    plan.draw(&self.traffic.kind, self.outcome.file_bytes);
+                }
+                plan.next
+            }
+        }
+        .max(self.plan.next)
     }
     /// Records a bundle handed to the node.
     pub fn sent(&mut self, request: RequestId, offset: u64, size: u64) {
@@ -210,16 +229,18 @@ impl Entry {
     pub fn due(&self) -> Option<Instant> {
         self.due_in(&self.plan)
     }
+    fn pace(&self) -> Pace {
+        match self.traffic.kind {
+            TrafficKind::File { pace, .. } | TrafficKind::Bundles { pace, .. } => pace,
+            TrafficKind::Ping { interval, .. } => Pace::Interval(interval),
+        }
+    }
     fn due_in(&self, plan: &TrafficPlan) -> Option<Instant> {
         if plan.next >= self.total {
             return None;
         }
         let start = Instant::ZERO + self.traffic.start;
-        let pace = match self.traffic.kind {
-            TrafficKind::File { pace, .. } | TrafficKind::Bundles { pace, .. } => pace,
-            TrafficKind::Ping { interval, .. } => Pace::Interval(interval),
-        };
-        Some(match pace {
+        Some(match self.pace() {
             Pace::Flat => start,
             Pace::Rate(rate) => start + rate.time_for(plan.offset),
             Pace::Interval(interval) => {

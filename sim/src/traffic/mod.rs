@@ -319,17 +319,25 @@ mod tests {
         }
         let outcome = &apps.entries[0].outcome;
         assert_eq!((outcome.refused, outcome.created), (2, 0));
-        assert_eq!(apps.outcomes(Instant(9))[0].left, 2);
+        assert_eq!(apps.outcomes(Instant(9))[0].offered, 2);
         assert!(apps.all_delivered(), "nothing is left to deliver");
     }
 
     #[test]
-    fn bundles_behind_a_refused_one_are_left() {
+    fn bundles_behind_a_refused_one_are_offered() {
         let mut apps = applications("window = 1\nbundles = { count = 5, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         apps.tick(Instant::ZERO, 0, Some(0), &mut queue, &mut todo);
         apps.entries[0].on_result(Instant::ZERO, 0, RequestId(0), Err(Some(9)), &mut queue);
-        assert_eq!((apps.outcomes(Instant(9))[0].left, apps.entries[0].refused()), (5, 1));
+        assert_eq!((apps.outcomes(Instant(9))[0].offered, apps.entries[0].refused()), (5, 1));
+        let offered = |more: &str, seconds: u64| {
+            let apps = applications(&format!("start = \"2 s\"\nbundles = {{ count = 50, size = \"9 B\"{more} }}"));
+            apps.outcomes(Instant(seconds * 1_000_000_000))[0].offered
+        };
+        let slow = [1, 2, 3, 4, 900].map(|seconds| offered(", interval = \"1 s\"", seconds));
+        assert_eq!(slow, [0, 1, 2, 3, 50], "one is due at the start, and one at the end");
+        assert_eq!([1, 2, 3, 4].map(|seconds| offered(", rate = \"72 bit/s\"", seconds)), [0, 1, 2, 3]);
+        assert_eq!([1, 2].map(|seconds| offered("", seconds)), [0, 50]);
     }
 
     #[test]

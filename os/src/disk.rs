@@ -485,16 +485,24 @@ pub fn space(dir: &Path) -> Option<(u64, u64)> {
 pub fn could_write(path: &Path, with_folders: bool) -> io::Result<()> {
     use rustix::fs::{Access, access};
     let path = std::path::absolute(path)?;
-    if path.exists() {
-        return Ok(access(&path, Access::WRITE_OK)?);
+    let within = Access::WRITE_OK | Access::EXEC_OK;
+    // What this user may not look into is no missing file, but what lies below a file is one.
+    let exists = |path: &Path| match path.try_exists() {
+        Err(why) if why.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        found => found,
+    };
+    if exists(&path)? {
+        return Ok(access(&path, if path.is_dir() { within } else { Access::WRITE_OK })?);
     }
-    let mut folders = path.ancestors().skip(1);
-    let folder = if with_folders { folders.find(|folder| folder.exists()) } else { folders.next() };
-    match folder {
-        Some(folder) if folder.is_dir() => Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?),
-        Some(folder) if folder.exists() => Err(io::ErrorKind::NotADirectory.into()),
-        _ => Err(io::Error::new(io::ErrorKind::NotFound, "its folder does not exist")),
+    for folder in path.ancestors().skip(1) {
+        match exists(folder)? {
+            true if folder.is_dir() => return Ok(access(folder, within)?),
+            true => return Err(io::ErrorKind::NotADirectory.into()),
+            false if with_folders => {}
+            false => break,
+        }
     }
+    Err(io::Error::new(io::ErrorKind::NotFound, "its folder does not exist"))
 }
 
 /// Free bytes of a disk. One that reports no blocks at all, as some in memory do, counts as unlimited.

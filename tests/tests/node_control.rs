@@ -52,6 +52,19 @@ fn log_of_connections_names_link() {
 }
 
 #[test]
+fn reload_needs_no_folder_of_open_files() {
+    let pair = Pair::new("tcpclv4", false);
+    let folder = pair.dir.path().join("measured");
+    std::fs::create_dir(&folder).unwrap();
+    let _node = pair.start(1, "[events]\nfile = \"measured/e.jsonl\"\n");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let (code, said) = http::request("POST", &pair.control(1), "/reload", "").unwrap();
+    assert_eq!(code, 200, "{said}");
+    let checked = run(&["node", "--check", "--config", &pair.dir.path().join("1.toml").display().to_string()]);
+    assert_eq!(checked.status.code(), Some(2), "a start would need it");
+}
+
+#[test]
 fn http_reads_and_changes_node() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");

@@ -262,21 +262,21 @@ fn machine_keys_reach_the_node() {
     };
     let keys = "ltp = { shard = 2, offload = false }\ntcpclv4 = { shard = 1 }\n\
         app = { socket_mode = \"660\", listen = \"127.0.0.1:7\" }\n\
-        api = { listen = \"127.0.0.1:8\", token_file = \"words\" }\n";
+        api = { listen = \"127.0.0.1:8\", token_file = \"words.token\" }\n";
     let scenario = Scenario::parse(&text("", keys)).unwrap_or_else(|e| panic!("{e:#?}"));
     let node = written_by_testbed(&scenario);
     let layers: Vec<_> = node.layers.iter().map(|layer| (layer.name.as_str(), layer.shard, layer.offload)).collect();
     assert_eq!(layers, [("ltp", 2, false), ("tcpclv4", 1, false)]);
     assert_eq!((node.app.socket_mode, node.app.listen), (0o660, Some("127.0.0.1:7".parse().unwrap())));
     assert_eq!(node.api.listen, Some("127.0.0.1:8".parse().unwrap()));
-    assert!(node.api.token_file.is_some_and(|file| file.ends_with("words")));
+    assert!(node.api.token_file.is_some_and(|file| file.ends_with("words.token")));
     let notes = scenario.notes_of_simulation().join("\n");
     assert!(notes.contains("machine of a (ltp.offload, ltp.shard, tcpclv4.shard, app.socket_mode"), "{notes}");
 
-    let keys = "shards = 1\ndiscovery = { interval = \"3 s\", neighbours = 5 }\n";
+    let keys = "shards = 1\ndiscovery = { interval = \"3 s\", neighbours = 0x20 }\n";
     let scenario = Scenario::parse(&text("found = true\n", keys)).unwrap_or_else(|e| panic!("{e:#?}"));
     let found = written_by_testbed(&scenario).discovery.expect("discovery");
-    assert_eq!((found.interval.as_nanos(), found.neighbours), (3_000_000_000, 5));
+    assert_eq!((found.interval.as_nanos(), found.neighbours), (3_000_000_000, 32));
     assert!(scenario.doubts().is_empty(), "{:?}", scenario.doubts());
     let scenario = Scenario::parse(&text("", keys)).expect("a scenario");
     assert!(scenario.doubts().join("\n").contains("`discovery` of node `a` has no effect"), "{:?}", scenario.doubts());
@@ -287,7 +287,7 @@ fn machine_keys_reach_the_node() {
         ("app = { socket_mode = \"999\" }\n", "not permission bits"),
         ("app = { listen = \"host\" }\n", "not an address"),
         ("api = { listen = \"127.0.0.1:8\" }\n", "token_file"),
-        ("api = { token_file = \"../t\" }\n", "names no file in the node's folder"),
+        ("api = { token_file = \"../t\" }\n", "names no `.token` file"),
         ("discovery = { interval = \"1 ms\" }\n", "not between 1 s and 10 min"),
     ] {
         let errors = Scenario::parse(&text("", wrong)).expect_err(wrong);

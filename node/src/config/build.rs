@@ -13,16 +13,31 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
-    let found = read(text, file, false);
+    let found = read(text, file, Places::None);
     found.config.ok_or(found.mistakes)
 }
 
 /// Parses the file and checks the places it names: contact plan, folders, certificates.
 pub fn look(text: &str, file: &Path) -> Findings {
-    read(text, file, true)
+    read(text, file, Places::All)
+}
+/// The same for a running node, whose sockets and files are open already.
+pub fn look_again(text: &str, file: &Path) -> Findings {
+    read(text, file, Places::Read)
 }
 
-fn read(text: &str, file: &Path, places: bool) -> Findings {
+/// Places named by the file that are checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Places {
+    /// A text alone is parsed without touching the disk.
+    None,
+    /// Those that are read.
+    Read,
+    /// Those that are read or written.
+    All,
+}
+
+fn read(text: &str, file: &Path, places: Places) -> Findings {
     let name = file.display().to_string();
     let errors = Errors::new(Some(&name), text);
     // A file of another kind gets one clear message instead of hundreds about syntax or unknown keys.
@@ -41,9 +56,11 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
         super::codes::distinct(&top, &config.stack);
         super::shards::look(&top, &config);
         super::advice::all(&top, &config);
-        if places {
-            // A text alone is parsed without touching the disk.
+        if places != Places::None {
             super::places::look(&top, &mut config);
+        }
+        if places == Places::All {
+            super::places::written(&top, &config);
         }
         config
     });

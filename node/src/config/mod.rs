@@ -157,8 +157,15 @@ impl NodeConfig {
     }
     /// Reads a configuration file and its contact plan, and checks the places that it names.
     pub fn look(file: &Path) -> Findings {
+        Self::look_by(file, build::look)
+    }
+    /// Reads the file of a running node: what it has open already is not checked again.
+    pub fn look_again(file: &Path) -> Findings {
+        Self::look_by(file, build::look_again)
+    }
+    fn look_by(file: &Path, look: fn(&str, &Path) -> Findings) -> Findings {
         match farlink_config::read_text(file) {
-            Ok(text) => build::look(&text, file),
+            Ok(text) => look(&text, file),
             Err(expected) => {
                 let hint = "`farlink init two-nodes` writes working files".into();
                 let mistake = ConfigError { path: file.display().to_string(), expected, hint };

@@ -38,6 +38,10 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
             top.table_or_empty("store", &keys::STORE).warn("capacity", what, hint);
         }
     }
+}
+
+/// Reports sockets, files and folders that the node could not make or write.
+pub fn written(top: &Reader<'_>, config: &NodeConfig) {
     let files = [
         ("events", "file", config.events.as_ref().map(|events| events.file.as_path()), &keys::EVENTS),
         ("api", "token_file", config.api.token_file.as_deref(), &*keys::API),
@@ -52,10 +56,12 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
             fail(format!("{name} is a folder, and a file is wanted"), "name a file in it");
         } else if key == "socket" && file.exists() && !is_socket(file) {
             fail(format!("{name} exists, and is not a socket"), "choose another path: it is left as it is");
-        } else {
+        } else if key != "token_file" || !file.try_exists().unwrap_or(true) {
+            // A token that is there is only read.
             writable(&top.table_or_empty(table, section), key, file, false);
         }
     }
+    let durable = config.stack.store.kind == StoreKind::Durable;
     if let Some(dir) = config.store_dir.as_deref().filter(|dir| durable && !dir.is_file()) {
         writable(&top.table_or_empty("store", &keys::STORE), "dir", dir, true);
     }

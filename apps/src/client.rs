@@ -280,7 +280,7 @@ impl Client {
         }
         let hint = match Client::connect(&self.at) {
             Ok(_) => {
-                "hint: its log has the reason; the payload may be too long (`bundle_bytes` of [limits] in its file)"
+                "hint: it was started again, or the payload is too long (`bundle_bytes` of [limits]): its log has the reason"
             }
             Err(_) => crate::ENDED,
         };

@@ -409,6 +409,13 @@ impl Writer {
         }
     }
 }
+impl Drop for EventsFile {
+    fn drop(&mut self) {
+        if self.lost > 0 {
+            tracing::warn!("events file {}: {} events were lost in the end", self.path.display(), self.lost);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -42,7 +42,7 @@ impl LinkFaults {
             ),
             (_, Some(key)) if reason.contains("without the authentication") => (
                 format!(": expected was one by {key}"),
-                "write the same `key` into the peer's link, and its file of `keys`, or take it out on both sides",
+                "does the peer's link name the same `key`, and has its file of `keys` it? If so, somebody forges its address",
             ),
             (_, Some(_)) if reason.contains("authenticat") => {
                 (String::new(), "write the same `authentication` on both sides")

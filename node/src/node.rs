@@ -120,6 +120,8 @@ pub struct Node {
     alarms: Crowd,
     /// Encrypted bundles for this node that no rule of it concerned.
     unruled: u64,
+    /// Failures of rules that the engine had counted at the last turn.
+    failed: u64,
     /// Time at which this run last recorded its time in the store.
     noted: Option<Instant>,
     /// Other shards of the node until their threads start; empty except in shard 0.
@@ -211,6 +213,7 @@ impl Node {
             stopping: None,
             alarms: Crowd::default(),
             unruled: 0,
+            failed: 0,
             noted: None,
             io: Io {
                 poller,
@@ -584,22 +587,18 @@ impl Node {
         metrics.datagram_bytes_sent.store(io.datagrams.bytes.1, Relaxed);
         metrics.datagrams_dropped.store(io.datagrams.dropped, Relaxed);
         let (sealed, last) = io.sealed.take();
-        let alarm = match (self.stack.take_security_alarm(), sealed) {
-            // The engine counts a bundle that fails a rule, and has its reason.
-            (Some(alarm), _) => {
-                let keys = self.config.security.as_ref().map(|files| files.keys.as_path()).unwrap_or(Path::new(""));
-                Some(security::words(&alarm, keys))
+        // Bundles that failed a rule are counted by the engine, and those of them that it could not decrypt are seen here,
+        // too.
+        let failed = self.stack.security().map_or(0, |done| done.failed);
+        let unruled = sealed.saturating_sub(failed.saturating_sub(self.failed));
+        (self.failed, self.unruled) = (failed, self.unruled + unruled);
+        let keys = self.config.security.as_ref().map(|files| files.keys.as_path()).unwrap_or(Path::new(""));
+        let failure = self.stack.take_security_alarm().map(|alarm| security::words(&alarm, keys));
+        let without_rule = (unruled > 0).then(|| security::sealed(last, self.config.security.is_some()));
+        for alarm in failure.into_iter().chain(without_rule) {
+            if let Some(times) = self.alarms.say(std::time::Instant::now()) {
+                tracing::warn!("{alarm}{}", more(times));
             }
-            (None, 0) => None,
-            (None, _) => {
-                self.unruled += sealed;
-                Some(security::sealed(last, self.config.security.is_some()))
-            }
-        };
-        if let Some(alarm) = alarm
-            && let Some(times) = self.alarms.say(std::time::Instant::now())
-        {
-            tracing::warn!("{alarm}{}", more(times));
         }
         if let Some(done) = self.security() {
             let metrics = &self.io.metrics;
@@ -701,7 +700,7 @@ impl Node {
     /// # Errors
     /// All mistakes of the file; nothing is changed then.
     pub fn reload(&mut self) -> Result<Vec<String>, String> {
-        let found = NodeConfig::look(&self.config.file);
+        let found = NodeConfig::look_again(&self.config.file);
         found.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let mistakes = || found.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         let fresh = found.config.ok_or_else(mistakes)?;

@@ -481,11 +481,10 @@ impl Streams {
     }
     /// Removes a stream; returns its layer.
     fn remove(&mut self, id: StreamId) -> Option<LayerId> {
-        let link = self.link_of(id);
         let stream = self.streams.remove(&id)?;
         // The end is logged only if the opening was, so that crowds do not fill the log.
         if let Some(peer) = stream.peer.filter(|_| stream.told) {
-            tracing::info!("disconnected from {peer}{}", self.faults.of(link));
+            tracing::info!("disconnected from {peer}{}", self.faults.of(stream.link));
         }
         for serial in &stream.serials {
             self.tokens.remove(serial);

@@ -209,7 +209,8 @@ impl Streams {
         if let Some(times) = self.comings.say(from.ip(), std::time::Instant::now()) {
             let how = if id.is_passive() { "connected from" } else { "connected to" };
             stream.told = true;
-            tracing::info!("{how} {from}{}{}", self.faults.of(self.link_of(id)), more(times));
+            // Who connects here may be anybody of that host: only its session says who it is.
+            tracing::info!("{how} {from}{}{}", self.faults.of(stream.link), more(times));
         }
         inputs.push_back(Input::Socket(layer, socket::Input::Opened { stream: id, from }));
         // The layer begins with little room; it gets more once the kernel has taken that.

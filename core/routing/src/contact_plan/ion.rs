@@ -297,6 +297,10 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
         let mut warn = |what: &str| {
             warnings.push(Warning { line: 0, message: format!("contact {}: {what}", index + 1) });
         };
+        if start >= end {
+            warn("ION counts whole seconds: the contact lies within one, and is left out");
+            continue;
+        }
         match (is_cut, is_rounded) {
             (true, true) => warn("ION counts whole seconds: the contact is cut and the range rounded up to them"),
             (true, false) => warn("ION counts whole seconds: the contact is cut to them"),
@@ -453,5 +457,10 @@ mod tests {
         odd.contacts[0].link = Some("ka".into());
         odd.contacts[1].end = PlanTime(1_500_000_000);
         assert_eq!(emit(&odd).1.len(), 2);
+        // Whole seconds would end it before it begins.
+        (odd.contacts[1].start, odd.contacts[1].end) = (PlanTime(1_200_000_000), PlanTime(1_700_000_000));
+        let (emitted, warnings) = emit(&odd);
+        assert_eq!(parse(&emitted).unwrap().plan.contacts.len(), plan.contacts.len() - 1, "{emitted}");
+        assert!(warnings[1].message.ends_with("the contact lies within one, and is left out"), "{warnings:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Keys about a node's machine: its sockets, processors and announcements. Node files and scenarios share them;
 //! simulations have no machines and ignore them.
 
+use crate::input::Input;
 use crate::keys::{Fallback, Key, Kind, key, other};
 use crate::reader::Reader;
 use farlink_base::Duration;
@@ -94,7 +95,8 @@ fn checked(reader: &Reader<'_>, key: &Key) -> Option<String> {
     // What these keys take is a text, a number or a flag.
     match reader.get(key.name)?.get_ref() {
         DeValue::String(text) => Some(toml::Value::String(text.to_string()).to_string()),
-        DeValue::Integer(number) => Some(number.as_str().to_string()),
+        // A node's file has it in decimal digits, however it was written.
+        value @ DeValue::Integer(_) => Some(Input::Given(value).integer().ok()?.to_string()),
         DeValue::Boolean(flag) => Some(flag.to_string()),
         _ => None,
     }

@@ -291,8 +291,12 @@ fn machine(reader: &Reader<'_>) -> Vec<MachineKey> {
     }
     let api = reader.overlaid("api", api);
     // Whoever runs a scenario of somebody else expects no file outside the folder of the run.
-    if api.text("token_file").is_some_and(|file| file.is_empty() || file.starts_with('.') || file.contains('/')) {
-        api.fail("token_file", "names no file in the node's folder", "write e.g. token_file = \"control.token\"");
+    if api.text("token_file").is_some_and(|file| file.contains('/') || !file.ends_with(".token")) {
+        api.fail(
+            "token_file",
+            "names no `.token` file in the node's folder",
+            "write e.g. token_file = \"control.token\"",
+        );
     }
     if api.given("listen") && !api.given("token_file") {
         api.fail("listen", "needs a `token_file`", "write e.g. token_file = \"control.token\"");

@@ -26,7 +26,10 @@ farlink one base.txt --json                           # for scripts
 
 `default_settings.txt` of the folder one is in is read first, as there. Files that settings name are looked for from the folder one
 is in, then beside the settings file and in the folder above. All is checked before anything is run. Keys that nobody reads are
-warned of.
+warned of. Settings are read in ISO 8859-1, as Java reads them: write other letters as `\\u00e9`; `--set` takes them as typed.
+
+`--mode exact` also refuses what The ONE runs though it can hardly be meant: a second message of one name, event files out of order,
+sizes, copies, speeds and time units of 0, one report or interface twice.
 
 ## What is covered
 
